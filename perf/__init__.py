@@ -1,0 +1,1 @@
+"""Speed measurements: `python -m perf` lists them, `python -m perf exrm` runs one."""

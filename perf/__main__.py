@@ -1,0 +1,36 @@
+"""python -m perf            list the benches
+python -m perf NAME ...   run them; PERF=large in the environment adds the large sizes
+"""
+
+import ast
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from perf.common import THREADS, Report
+
+
+def main(names):
+    files = sorted(Path(__file__).parent.glob("bench_*.py"))
+    benches = {file.stem.removeprefix("bench_").replace("_", "-"): file for file in files}
+    if not names:
+        print(__doc__)
+        for name, file in benches.items():
+            print(f"  {name:20} {ast.get_docstring(ast.parse(file.read_text())).splitlines()[0]}")
+        return 0
+    if unknown := [name for name in names if name not in benches]:
+        print(f"perf: no bench {unknown[0]!r}; there are {', '.join(benches)}", file=sys.stderr)
+        return 2
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # before a bench imports numpy
+    large = os.environ.get("PERF") == "large"
+    for name in names:
+        bench = importlib.import_module(f"perf.{benches[name].stem}")
+        report = Report(name, large)
+        bench.run(report, large)
+        report.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

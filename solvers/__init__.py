@@ -1,0 +1,6 @@
+"""The collection: one file per method, each usable alone. Nothing is imported here."""
+
+METHODS = {  # command: (file, class, scaling of the features that its paper uses)
+    "exrm": ("exrm", "ExRM", "minmax"),
+    "psvm": ("exrm", "PSVM", "minmax"),
+}

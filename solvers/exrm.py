@@ -1,0 +1,1088 @@
+"""ExRM: an ensemble of linear or kernel machines trained together, kept apart by exclusivity.
+
+Problem (minimised over w_1..w_T and b_1..b_T):
+
+    1/2 sum_j ( sum_t |w_tj| + beta )^2  +  lam sum_t sum_i n_ti max(0, 1 - y_i (x_i.w_t + b_t))^p
+
+    p >= 1 is the power of the hinge, beta >= 0 asks for sparsity, n_ti >= 0 are example weights per
+    member: all ones in the paper, bootstrap counts with sampling="bootstrap". The ensemble is the
+    mean of the members. T = 1 is the primal SVM (PSVM).
+
+Method    "auto": semismooth Newton on all members at once. An iteration costs two products with X
+          and, when the curvature is formed anew, O(n d^2) a member. Powers below 2 lack a usable
+          second derivative: there the loss is replaced by its proximal envelope, and multipliers
+          move after each inner solution (augmented Lagrangian). The bias is minimised exactly
+          after every step, which makes the dual point feasible: its gap certifies the answer,
+          and the fit stops on it. Many rows are solved on nested samples first, to start close.
+          Equal samples: one machine with lam/T and beta/T is the exact answer for all members.
+          "alm": the paper's splitting with a balanced penalty, certified.
+          "paper": Algorithm 2 as printed.
+Reference Guo, Wang, Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier",
+          IJCAI 2017; Algorithms 1-2, equations (5)-(18).
+Departs   The growing penalty (rho = 1.1) freezes before the optimum; "auto" and "alm" reach it.
+          With equal samples all members are equal at the optimum: the ensemble is PSVM(lam/T).
+          The row step (8) is solved exactly; prox="reweighted" restores the re-weighting.
+Symbols   paper      here        meaning                          shape
+          W^T, b     W, b        members, one a row               (T, d), (T,)
+          P^T        P           copy of W in the splitting       (T, d)
+          E^T, Z^T   E, Z        errors and their multipliers     (T, n)
+          Q^T        Q           multipliers of P = W             (T, d)
+          lam * n    cost        weight of each example's loss    (T, n)
+          (dual)     ya          y times the dual variable        (T, n)
+Use       m = ExRM(n_estimators=10, sampling="bootstrap").fit(X, y); m.predict(X)
+Origin    ensolve, solvers/exrm.py, MIT licence
+"""
+
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+import zipfile
+
+import numpy as np
+from numba import njit
+
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes: 4x at n = 1e4; NaN kept
+TINY = 1e-200  # errors below are zero: powers of them would not be exact
+ARMIJO = 0.1  # a step is long enough once the slope along it fell to this part
+BALANCE = 1e-10  # the bias is exact when both classes' multipliers agree to this part
+INNER = 0.3  # multipliers move when the inner gap is below this part of the whole
+SHRINK = 3.0  # ... and the envelope gets narrower by this factor
+LEVEL = 8  # each level of the nested samples has this many times the rows of the last
+LEVEL_ROWS = 10  # smallest sample: this many rows a feature
+LEVEL_TOL = 0.1  # a sample only has to give a good start
+FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
+SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
+MODEL_TOL = 0.1  # a Newton model is solved to this part of the gap
+SWEEP, MODEL_STEPS = 0.9, 60  # ... by row sweeps while they help, then interior point steps
+MAX_CURVATURE = 2**26  # above this many Hessian entries "auto" takes the splitting
+CHECK_EVERY = 10  # iterations between two certificates of the splitting
+PAPER_STOP = 0.05  # Algorithm 2 ends when the objective moves by less
+REWEIGHT_EPS, REWEIGHT_STEPS = 1e-10, 50  # Algorithm 1
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"has format {header['format']}, this version reads {FORMAT}")
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError(f"{who}: Input y contains NaN or infinity")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        return X, np.where(upper, 1.0, -1.0), weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        model = cls(**header["params"])
+        vars(model).update(header["values"])
+        vars(model).update(arrays)
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _power_prox(v, t, p):
+    """argmin over e >= 0 of t e^p + (e - v)^2 / 2; v, t > 0, p > 1. Newton between bounds."""
+    if p == 2.0:
+        return v / (1.0 + 2.0 * t)
+    low, high = 0.0, min(v, (v / (p * t)) ** (1.0 / (p - 1.0)))
+    e = high
+    for _ in range(100):
+        s = p * t * e ** (p - 1.0)
+        excess = e + s - v
+        if excess > 0.0:
+            high = e
+        else:
+            low = e
+        if abs(excess) <= 4e-16 * v or high - low <= 4e-16 * high:
+            break
+        e = e - excess / (1.0 + (p - 1.0) * s / e) if e > 0.0 else 0.0
+        if not low < e < high:
+            e = 0.5 * (low + high)
+    return e
+
+
+@kernel
+def _power_slope(v, delta, p):
+    """First and second derivative at v of max(v, 0)^p or, delta > 0, of its envelope."""
+    if v <= 0.0:
+        return 0.0, 0.0
+    e = _power_prox(v, delta, p) if delta > 0.0 else v
+    if delta > 0.0 and e < TINY:
+        return v / delta, 1.0 / delta
+    slope = p * e ** (p - 1.0)
+    second = (p - 1.0) * slope / e
+    return slope, second / (1.0 + delta * second)
+
+
+@kernel(fastmath=LANES)
+def _loss_terms(xw, b, y, cost, share, p, delta, ya, curv, sums):
+    """Loss of one member at bias b; overwrites ya (y times loss'), curv (loss'') and sums.
+
+    delta > 0: derivatives of the envelope of width delta whose multipliers are share * cost.
+    sums: of ya, of |ya|, of curv and of the loss itself.
+    """
+    balance, total, bend, loss = 0.0, 0.0, 0.0, 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (xw[i] + b)
+        c = cost[i]
+        if p == 2.0:
+            z = max(z, 0.0)
+            slope = 2.0 * c * z
+            second = 2.0 * c if z > 0.0 else 0.0
+            loss += c * z * z
+        elif p == 1.0:
+            v = z + share[i] * delta
+            slope = c * min(max(v / delta, 0.0), 1.0)
+            second = c / delta if v > 0.0 and v < delta else 0.0
+            loss += c * max(z, 0.0)
+        else:
+            slope, second = _power_slope(z + share[i] * delta, delta, p)
+            slope, second = c * slope, c * second
+            loss += c * max(z, 0.0) ** p
+        ya[i] = y[i] * slope
+        curv[i] = second
+        balance += y[i] * slope
+        total += slope
+        bend += second
+    sums[0], sums[1], sums[2], sums[3] = balance, total, bend, loss
+
+
+@kernel(fastmath=LANES)
+def _balance(ya, cost, p):
+    """Scale the heavier class of each member so that ya sums to 0: a feasible dual point.
+
+    Overwrites ya; returns the loss part of the dual value, sum of alpha - conjugate(alpha).
+    """
+    dual = 0.0
+    for t in range(ya.shape[0]):
+        total, signed = 0.0, 0.0
+        for i in range(ya.shape[1]):
+            total += abs(ya[t, i])
+            signed += ya[t, i]
+        plus, minus = 0.5 * (total + signed), 0.5 * (total - signed)
+        cut_plus = min(1.0, minus / plus) if plus > 0.0 else 0.0
+        cut_minus = min(1.0, plus / minus) if minus > 0.0 else 0.0
+        for i in range(ya.shape[1]):
+            ya[t, i] *= cut_plus if ya[t, i] > 0.0 else cut_minus
+            a = abs(ya[t, i])
+            dual += a
+            if a > 0.0 and p == 2.0:
+                dual -= 0.25 * a * a / cost[t, i]
+            elif a > 0.0 and p > 1.0:
+                dual -= (p - 1.0) * cost[t, i] * (a / (p * cost[t, i])) ** (p / (p - 1.0))
+    return dual
+
+
+@kernel
+def _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums):
+    """Minimise over each bias, fill ya and curv there; returns (loss, loss part of the dual)."""
+    loss = 0.0
+    for t in range(XW.shape[0]):
+        low, high, width = -np.inf, np.inf, 1.0
+        bias = b[t]
+        for _ in range(200):
+            _loss_terms(XW[t], bias, y, cost[t], share[t], p, delta, ya[t], curv[t], sums)
+            if abs(sums[0]) <= BALANCE * sums[1]:
+                break
+            if sums[0] > 0.0:
+                low = bias
+            else:
+                high = bias
+            new = bias + sums[0] / sums[2]
+            if not low < new < high:  # Newton left the bracket: widen or halve it
+                if low == -np.inf:
+                    new = high - width
+                elif high == np.inf:
+                    new = low + width
+                else:
+                    new = 0.5 * (low + high)
+                width *= 2.0
+            if new == bias:
+                break
+            bias = new
+        b[t] = bias
+        loss += sums[3]
+    return loss, _balance(ya, cost, p)
+
+
+@kernel(fastmath=LANES)
+def _loss_slope(XW, b, step, step_b, t, y, cost, share, p, delta):
+    """Slope of the (enveloped) loss at XW + t step, b + t step_b along the step."""
+    total = 0.0
+    for m in range(XW.shape[0]):
+        for i in range(y.shape[0]):
+            dz = -y[i] * (step[m, i] + step_b[m])
+            z = 1.0 - y[i] * (XW[m, i] + b[m]) + t * dz
+            if p == 2.0:
+                slope = 2.0 * max(z, 0.0)
+            elif p == 1.0:
+                slope = min(max(z / delta + share[m, i], 0.0), 1.0)
+            else:
+                slope = _power_slope(z + share[m, i] * delta, delta, p)[0]
+            total += cost[m, i] * slope * dz
+    return total
+
+
+@kernel
+def _exclusivity(W, D, G, beta):
+    """The regulariser at W, its slope from there along D, its conjugate at G, and <W, G>."""
+    value, slope, conjugate, inner = 0.0, 0.0, 0.0, 0.0
+    for j in range(W.shape[1]):
+        s, ds, m = beta, 0.0, 0.0
+        for t in range(W.shape[0]):
+            w, d = W[t, j], D[t, j]
+            s += abs(w)
+            ds += d if w > 0.0 else (-d if w < 0.0 else abs(d))
+            m = max(m, abs(G[t, j]))
+            inner += w * G[t, j]
+        value += 0.5 * s * s
+        slope += s * ds
+        conjugate += 0.5 * m * m - beta * m if m > beta else -0.5 * beta * beta
+    return value, slope, conjugate, inner
+
+
+@kernel
+def _row_prox(u, h, beta, w):
+    """w = argmin 1/2 (sum |w| + beta)^2 + sum_t (h_t w_t^2 / 2 - u_t w_t).
+
+    w_t = sgn(u_t) max(|u_t| - beta - s, 0) / h_t with s = sum |w|. The root s is found by Newton
+    from 0: the equation is convex and falling in s, so entries only ever leave.
+    """
+    s = 0.0
+    for _ in range(u.shape[0] + 1):
+        top, bottom = 0.0, 1.0
+        for t in range(u.shape[0]):
+            if abs(u[t]) - beta > s:
+                top += (abs(u[t]) - beta) / h[t]
+                bottom += 1.0 / h[t]
+        if top <= s * bottom:
+            break
+        s = top / bottom
+    for t in range(u.shape[0]):
+        w[t] = math.copysign(max(abs(u[t]) - beta - s, 0.0) / h[t], u[t])
+
+
+@kernel
+def _row_sweep(H, R, W, beta):
+    """One exact step per feature on the quadratic model; overwrites W and the residual R."""
+    T, d = W.shape
+    u, h, w = np.empty(T), np.empty(T), np.empty(T)
+    for j in range(d):
+        for t in range(T):
+            h[t] = H[t, j, j]
+            u[t] = R[t, j] + h[t] * W[t, j]
+        _row_prox(u, h, beta, w)
+        for t in range(T):
+            move = w[t] - W[t, j]
+            if move != 0.0:
+                W[t, j] = w[t]
+                for i in range(d):
+                    R[t, i] -= move * H[t, j, i]
+
+
+@kernel
+def _curved_rows(X, centre, curv, out):
+    """Rows with curvature as sqrt(curv) * (x - centre, 1), packed into out."""
+    k, d = 0, X.shape[1]
+    for i in range(X.shape[0]):
+        if curv[i] > 0.0:
+            root = math.sqrt(curv[i])
+            for j in range(d):
+                out[k, j] = root * (X[i, j] - centre[j])
+            out[k, d] = root
+            k += 1
+
+
+@kernel(fastmath=LANES)
+def _ridge_solve(H, r, L, x):
+    """x = (H + I)^-1 r by Cholesky; overwrites L. LAPACK's call alone costs more for small d."""
+    d = r.shape[0]
+    for i in range(d):
+        for j in range(i + 1):
+            s = H[i, j] + (1.0 if i == j else 0.0)
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            L[i, j] = s / L[j, j] if j < i else math.sqrt(s)
+        s = r[i]
+        for k in range(i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(d - 1, -1, -1):
+        x[i] /= L[i, i]
+        for k in range(i):
+            x[k] -= L[i, k] * x[i]
+
+
+@kernel
+def _secant(H, move, change, seen):
+    """BFGS: correct H so that H + I maps the last move to the change of slope; overwrites seen."""
+    d = move.shape[0]
+    bent, modelled = 0.0, 0.0
+    for i in range(d):
+        seen[i] = move[i]
+        for j in range(d):
+            seen[i] += H[i, j] * move[j]
+        bent += change[i] * move[i]
+        modelled += seen[i] * move[i]
+    for i in range(d):
+        for j in range(d):
+            H[i, j] += change[i] * change[j] / bent - seen[i] * seen[j] / modelled
+
+
+@kernel
+def _split_errors(XP, Z, y, cost, b, mu, p, E):
+    """Equations (13)-(15) for any p >= 1; overwrites E."""
+    for t in range(XP.shape[0]):
+        for i in range(y.shape[0]):
+            s = y[i] - XP[t, i] - b[t] - Z[t, i] / mu
+            v, c = y[i] * s, cost[t, i] / mu
+            if v > 0.0 and c > 0.0:
+                s = y[i] * (max(v - c, 0.0) if p == 1.0 else _power_prox(v, c, p))
+            E[t, i] = s
+
+
+@kernel
+def _split_weights(P, Q, mu, beta, W, reweighted):
+    """Row step (8): exact, or by Algorithm 1 from the current W; overwrites W."""
+    T, d = P.shape
+    u, h, w = np.empty(T), np.full(T, mu), np.empty(T)
+    for j in range(d):
+        for t in range(T):
+            u[t] = mu * P[t, j] + Q[t, j]
+        if reweighted:
+            for _ in range(REWEIGHT_STEPS):
+                s, change, size = beta, 0.0, 0.0
+                for t in range(T):
+                    s += abs(W[t, j])
+                for t in range(T):
+                    new = u[t] / (s / (abs(W[t, j]) + REWEIGHT_EPS) + mu)  # (10)-(11)
+                    change += abs(new - W[t, j])
+                    size += abs(new)
+                    W[t, j] = new
+                if change <= 1e-12 * size:
+                    break
+        else:
+            _row_prox(u, h, beta, w)
+            for t in range(T):
+                W[t, j] = w[t]
+
+
+# -- solvers ------------------------------------------------------------------------------------
+def _objective(X, y, cost, p, beta, W, b):
+    """The problem of the module docstring."""
+    slack = np.maximum(1.0 - y * (W @ X.T + b[:, None]), 0.0)
+    return 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + (cost * slack**p).sum()
+
+
+def _curvature(X, curv, centre):
+    """Hessian of each member's loss with its bias eliminated (T, d, d), and the centres (T, d)."""
+    d = X.shape[1]
+    H = np.zeros((curv.shape[0], d, d))
+    new = centre.copy()
+    for t, c in enumerate(curv):
+        rows = np.empty((np.count_nonzero(c), d + 1))
+        _curved_rows(X, centre[t], c, rows)
+        full = rows.T @ rows
+        if full[d, d] > 0:
+            shift = full[d, :d] / full[d, d]
+            H[t] = full[:d, :d] - full[:d, d:] * shift
+            new[t] += shift
+    return H, new
+
+
+def _times(H, V):
+    """H_t v_t for every member t."""
+    return np.matmul(H, V[..., None])[..., 0]
+
+
+def _model_minimum(W, G, H, beta, target):
+    """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
+
+    A few row sweeps often do; else a predictor-corrector interior point method on V = A - B with
+    A, B >= 0 and multipliers a, b. Members meet only in the d sums s_j = sum_t (A + B)_tj, so an
+    iteration inverts T matrices of size d and one more. A last row sweep sets exact zeros.
+    Stops when the next iterate's share of the duality gap will be below target.
+    """
+    T, d = W.shape
+    H = H.copy()
+    H.reshape(T, -1)[:, :: d + 1] += 1e-10 * (1.0 + np.trace(H, axis1=1, axis2=2).mean() / d)
+    linear = G + _times(H, W)
+
+    def swept(V):
+        R = linear - _times(H, V)
+        _row_sweep(H, R, V, beta)
+        value, _, conjugate, inner = _exclusivity(V, V, R, beta)
+        return V, R, value + conjugate - inner
+
+    V, gap, last = W.copy(), 0.0, np.inf
+    while gap <= SWEEP * last:  # as long as sweeps help
+        last = gap or np.inf
+        V, R, gap = swept(V)
+        if gap <= target:
+            return V
+
+    s = np.abs(V).sum(0) + beta
+    size, dual_size = 0.1 * np.abs(V).mean() + 1e-12, 0.1 * s.mean() + 1e-12
+    A, B = np.maximum(V, 0.0) + size, np.maximum(-V, 0.0) + size
+    a, b = np.maximum(s - R, dual_size), np.maximum(s + R, dual_size)
+    for _ in range(MODEL_STEPS):
+        s = (A + B).sum(0) + beta
+        R = linear - _times(H, A - B)
+        pull_a, pull_b = a / A, b / B
+        half, tilt = 0.5 * (pull_a + pull_b), (pull_a - pull_b) / (pull_a + pull_b)
+        K = H.copy()
+        K.reshape(T, -1)[:, :: d + 1] += pull_a * pull_b / (pull_a + pull_b)
+        K = np.linalg.inv(K)
+        KT = K * tilt[:, None, :]
+        coupling = (tilt[:, :, None] * KT).sum(0)
+        coupling.ravel()[:: d + 1] += 1.0 + (2.0 / half).sum(0)
+        coupling = np.linalg.inv(coupling)
+        mean = ((A * a).sum() + (B * b).sum()) / A.size
+        wish_a, wish_b = -A * a, -B * b  # predictor: all complementarity to 0
+        for _ in "predictor", "corrector":
+            pa, pb = s - R - a - wish_a / A, s + R - b - wish_b / B
+            u = _times(K, 0.5 * (tilt * (pa + pb) - pa + pb))
+            ds = coupling @ -((pa + pb) / half + tilt * u).sum(0)
+            move = u + KT @ ds
+            spread = -(pa + pb + 2.0 * ds) / half - tilt * move
+            dA, dB = 0.5 * (spread + move), 0.5 * (spread - move)
+            da, db = (wish_a - a * dA) / A, (wish_b - b * dB) / B
+            step = min(
+                np.min(-v[dv < 0] / dv[dv < 0], initial=1.0)
+                for v, dv in ((A, dA), (B, dB), (a, da), (b, db))
+            )
+            ahead = (A + step * dA) * (a + step * da) + (B + step * dB) * (b + step * db)
+            centre = 0.5 * mean * (ahead.sum() / A.size / mean) ** 3
+            wish_a, wish_b = centre - A * a - dA * da, centre - B * b - dB * db
+        step *= 0.995
+        A, B, a, b = A + step * dA, B + step * dB, a + step * da, b + step * db
+        zero = (A * dual_size <= a * size) & (B * dual_size <= b * size)
+        V, _, gap = swept(np.where(zero, 0.0, A - B))
+        if gap <= target:
+            break
+    return V
+
+
+def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
+    """Semismooth Newton from start = (W, b, H, centre, delta); returns the same at the end."""
+    W, b, H, centre, delta = start
+    (n, d), T = X.shape, W.shape[0]
+    single = T == 1 and beta == 0
+    ya, curv, sums = np.empty((T, n)), np.empty((T, n)), np.empty(4)
+    share, factor = np.zeros((T, n)), np.empty((d, d))
+    XW = W @ X.T
+    loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
+    last_gap, move, last_G = np.inf, None, None
+    for iteration in range(1, max_iter + 1):
+        G = ya @ X
+        reg, _, conjugate, inner = _exclusivity(W, W, G, beta)
+        objective = reg + loss
+        gap = max(objective - dual + conjugate, 0.0)
+        inner_gap = max(reg + conjugate - inner, 0.0)
+        residual = scale * gap / max(1.0, scale * objective)
+        if report(iteration, scale * objective, residual) or residual <= tol:
+            break
+        if p < 2 and inner_gap <= INNER * (gap - inner_gap):
+            np.divide(np.abs(ya), cost, out=share, where=cost > 0)
+            delta /= SHRINK
+            loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
+            G = ya @ X
+            H = None
+        if H is None or p < 2 or gap > FROZEN * last_gap:
+            H, centre = _curvature(X, curv, centre)
+        elif single and move is not None:  # keep the Hessian, corrected by what the step showed
+            _secant(H[0], move[0], (move + last_G - G)[0], factor[0])
+        last_gap, last_G = gap, G
+        if single:
+            move = np.empty((1, d))
+            if d <= SMALL:
+                _ridge_solve(H[0], (G - W)[0], factor, move[0])
+            else:
+                move[0] = np.linalg.solve(H[0] + np.eye(d), (G - W)[0])
+        else:
+            target = max(0.1 * tol * max(1.0 / scale, objective), MODEL_TOL * inner_gap)
+            move = _model_minimum(W, G, H, beta, target) - W
+        move_b = -np.einsum("tj,tj->t", centre, move)
+        XM = move @ X.T
+        first = _exclusivity(W, move, G, beta)[1] - np.vdot(G, move)
+        if not first < 0:
+            break  # no descent left in floating point
+
+        # the longest step up to 1 on which the convex objective still falls, by its slope
+        low, high, step, slope_low, slope_high = 0.0, 1.0, 1.0, first, np.inf
+        for _ in range(30):
+            left = -_exclusivity(W + step * move, -move, G, beta)[1]  # weights just reaching 0
+            slope = left + _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta)
+            if slope > 0:
+                high, slope_high = step, slope
+            else:
+                low, slope_low = step, slope
+            if slope <= 0 and step == 1.0 or abs(slope) <= ARMIJO * abs(first):
+                break
+            part = slope_low / (slope_low - slope_high)
+            step = low + (high - low) * min(max(part, 0.1), 0.9)
+        if step < 1:
+            move, move_b, XM = step * move, step * move_b, step * XM
+        W, b = W + move, b + move_b
+        XW += XM
+        loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
+    return W, b, H, centre, delta
+
+
+def _solve_newton(X, y, weight, lam, p, beta, tol, scale, max_iter, report):
+    """Nested samples of the rows, each solution the start of the next; the last is all rows."""
+    (n, d), T = X.shape, weight.shape[0]
+    if d > n and T == 1 and beta == 0:  # |w| is all that counts: turn the rows into n dimensions
+        Q, R = np.linalg.qr(X.T)
+        rows = np.ascontiguousarray(R.T)
+        W, b = _solve_newton(rows, y, weight, lam, p, beta, tol, scale, max_iter, report)
+        return W @ Q.T, b
+    sizes = [n]
+    while sizes[-1] // LEVEL >= max(LEVEL_ROWS * d, 400):
+        sizes.append(sizes[-1] // LEVEL)
+    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), 1.0 if p < 2 else 0.0
+    for size in sizes[:0:-1]:
+        rows = np.arange(size) * 2654435761 % n  # scattered, whatever the order of the rows
+        part = X.take(rows, 0), y[rows], weight[:, rows] * (lam * n / size)
+        state = _newton(*part, p, beta, max(tol, LEVEL_TOL), scale, 100, state, lambda *_: False)
+    return _newton(X, y, lam * weight, p, beta, tol, scale, max_iter, state, report)[:2]
+
+
+def _solve_splitting(X, y, weight, lam, p, beta, tol, max_iter, rho, reweighted, report):
+    """Algorithm 2. rho > 1: as printed, with the paper's stopping rule; rho = None: the penalty
+    is balanced between the residuals instead, and the certified gap decides."""
+    (n, d), T = X.shape, weight.shape[0]
+    cost = lam * weight
+    W, b, P, Q = np.ones((T, d)), np.zeros(T), np.zeros((T, d)), np.ones((T, d))
+    E, Z, XP = np.zeros((T, n)), np.zeros((T, n)), np.zeros((T, n))
+    K = np.linalg.inv(np.eye(d) + X.T @ X) if d <= n else None
+    small = None if d <= n else np.linalg.inv(np.eye(n) + X @ X.T)
+    mu, last, next_balance = 1.0, np.inf, CHECK_EVERY
+    for iteration in range(1, max_iter + 1):
+        _split_weights(P, Q, mu, beta, W, reweighted)
+        b = (y - E - XP - Z / mu).mean(axis=1)  # (12)
+        E_old = E.copy()
+        _split_errors(XP, Z, y, cost, b, mu, p, E)
+        right = W - Q / mu + (y - b[:, None] - Z / mu - E) @ X
+        P_old = P
+        P = right @ K if K is not None else right - (right @ X.T @ small) @ X  # (17)
+        XP = P @ X.T
+        error = E - y + XP + b[:, None]
+        Z += mu * error  # (18)
+        Q += mu * (P - W)
+        if rho is not None:
+            mu *= rho
+        elif iteration == next_balance:  # ever more rarely: a moving penalty need not converge
+            primal = math.sqrt((error**2).sum() + ((P - W) ** 2).sum())
+            dual = mu * math.sqrt(((E - E_old) ** 2).sum() + ((P - P_old) ** 2).sum())
+            mu *= min(max(math.sqrt(primal / dual), 0.1), 10.0) if primal * dual > 0 else 1.0
+            next_balance += max(CHECK_EVERY, iteration // 2)
+        if rho is None and iteration % CHECK_EVERY and iteration < max_iter:
+            continue
+        objective = _objective(X, y, cost, p, beta, W, b)
+        settled = abs(objective - last) < PAPER_STOP
+        last = objective
+        ya = y * np.clip(-y * Z, 0.0, cost if p == 1 else np.where(cost > 0, np.inf, 0.0))
+        dual = _balance(ya, cost, p) - _exclusivity(W, W, ya @ X, beta)[2]
+        residual = max(objective - dual, 0.0) / max(1.0, objective)
+        if report(iteration, objective, residual) or (settled if rho else residual <= tol):
+            break
+    return W, b
+
+
+# -- estimator ----------------------------------------------------------------------------------
+class ExRM(_Protocol):
+    """Exclusivity regularized machine.
+
+    Parameters
+    ----------
+    n_estimators : int >= 1
+        Number of members T.
+    p : float >= 1
+        Power of the hinge loss; 1 and 2 are the fast ones.
+    lam : float > 0
+        Weight of the loss against the regulariser.
+    beta : float >= 0
+        Sparsity: weights below a threshold become exactly 0. 0 turns it off.
+    sampling : None or "bootstrap"
+        None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
+        each member its own sample: then they differ.
+    kernel : "linear" or "rbf"
+        "rbf" maps the rows to kernel values at landmarks first: the exact kernel machine when there
+        are no more rows than landmarks, the Nystrom approximation otherwise.
+    gamma : "scale" or float > 0
+        Width of the rbf kernel exp(-gamma |x - x'|^2); "scale" is 1 / (d * variance of X).
+    n_landmarks : int >= 1
+        Number of landmarks, drawn from the training rows.
+    solver : "auto", "alm" or "paper"
+        Newton (certified), the paper's splitting made convergent (certified), or Algorithm 2 as
+        printed: it stops on the change of the objective and may be far from the optimum.
+    rho : float > 1
+        Growth of the penalty; solver="paper" only.
+    prox : "exact" or "reweighted"
+        Row step of the splitting; "reweighted" is Algorithm 1. Not used by solver="auto".
+    tol : float > 0
+        Target for `residual_`; not used by solver="paper".
+    max_iter : int >= 1
+        Most iterations.
+    random_state : None or int
+        Seed of the bootstrap and of the landmarks.
+    verbose : int
+        1 prints a line an iteration.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops.
+
+    Attributes
+    ----------
+    coef_ (T, d), intercept_ (T,) : the members
+    ensemble_coef_ (d,), ensemble_intercept_ : their mean
+    weights_ (T,) : 1 / T each
+    objective_, residual_ : value of the problem, certified duality gap / max(1, objective_)
+    n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = ExRM(n_estimators=5, sampling="bootstrap", random_state=0).fit(X, y)
+    >>> model.score(X, y), model.residual_ <= model.tol
+    """
+
+    _rules = {
+        "n_estimators": _at_least(1),
+        "p": (lambda v: 1 <= v < np.inf, "a finite number >= 1"),
+        "lam": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        "beta": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "sampling": _one_of(None, "bootstrap"),
+        "kernel": _one_of("linear", "rbf"),
+        "gamma": (lambda v: v == "scale" or 0 < v < np.inf, "'scale' or a finite number > 0"),
+        "n_landmarks": _at_least(1),
+        "solver": _one_of("auto", "alm", "paper"),
+        "rho": (lambda v: 1 < v < np.inf, "a finite number > 1"),
+        "prox": _one_of("exact", "reweighted"),
+        "tol": (lambda v: v > 0, "a number > 0"),
+        "max_iter": _at_least(1),
+    }
+
+    def __init__(
+        self, n_estimators=10, p=2, lam=2.0, beta=0.0, sampling=None, kernel="linear",
+        gamma="scale", n_landmarks=256, solver="auto", rho=1.1, prox="exact", tol=1e-6,
+        max_iter=1000, random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        X = self._fit_features(X)
+        T, lam, p, beta = self.n_estimators, float(self.lam), float(self.p), float(self.beta)
+        self.trace_ = []
+        equal, solver = self.sampling is None, self.solver
+        weight = weight[None] if equal else self._bootstrap(weight)
+        if solver == "auto" and not equal and T * X.shape[1] ** 2 > MAX_CURVATURE:
+            solver = "alm"
+        if solver == "auto" and equal:  # T equal members: T^2 times PSVM(lam / T, beta / T)
+            W, b = _solve_newton(X, y, weight, lam / T, p, beta / T, self.tol, T * T,
+                                 self.max_iter, self._report)  # fmt: skip
+            W, b = np.repeat(W, T, axis=0), np.repeat(b, T)
+        elif solver == "auto":
+            W, b = _solve_newton(X, y, weight, lam, p, beta, self.tol, 1.0,
+                                 self.max_iter, self._report)  # fmt: skip
+        else:
+            weight = np.repeat(weight, T // len(weight), axis=0)
+            W, b = _solve_splitting(X, y, weight, lam, p, beta, self.tol, self.max_iter,
+                                    self.rho if solver == "paper" else None,
+                                    self.prox == "reweighted", self._report)  # fmt: skip
+        self.coef_, self.intercept_ = W, b
+        self.ensemble_coef_, self.ensemble_intercept_ = W.mean(axis=0), float(b.mean())
+        self.weights_ = np.full(T, 1.0 / T)
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = bool(self.residual_ <= self.tol)
+        if not self.converged_ and solver != "paper":
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
+                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter}, or "
+                f"standardise X (largest column norm {np.sqrt((X**2).sum(0).max()):.1e})",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def votes(self, X):
+        """Output of every member, (n, T)."""
+        return self._features(self._check_X(X)) @ self.coef_.T + self.intercept_
+
+    def decision_function(self, X):
+        """Mean of the members' outputs, (n,)."""
+        X = self._features(self._check_X(X))
+        return X @ self.ensemble_coef_ + self.ensemble_intercept_
+
+    def _bootstrap(self, weight):
+        """Example weights of each member: how often it drew the row, times the row's own weight."""
+        rows = np.flatnonzero(weight)
+        drawn = np.zeros((self.n_estimators, weight.size))
+        rng = np.random.default_rng(self.random_state)
+        for member in drawn:
+            draw = rng.integers(0, rows.size, rows.size)
+            member[rows] = np.bincount(draw, minlength=rows.size) * weight[rows]
+        return drawn
+
+    def _report(self, iteration, objective, residual):
+        """Keep the state of the iteration; True when the callback asks to stop."""
+        self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
+        self.trace_.append(objective)
+        if self.verbose:
+            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
+                  f"residual {residual:.2e}")  # fmt: skip
+        if self.callback is None:
+            return False
+        return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
+
+    def _fit_features(self, X):
+        """Choose the landmarks and return the mapped rows; nothing to do for the linear kernel."""
+        if self.kernel == "linear":
+            return X
+        rows = np.arange(X.shape[0])
+        if rows.size > self.n_landmarks:
+            rng = np.random.default_rng(self.random_state)
+            rows = np.sort(rng.choice(rows.size, self.n_landmarks, replace=False))
+        spread = X.var()
+        scale = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
+        self.landmarks_ = X[rows]
+        values, vectors = np.linalg.eigh(self._kernel(self.landmarks_))
+        keep = values > values[-1] * 1e-12
+        self.map_ = vectors[:, keep] / np.sqrt(values[keep])
+        return self._features(X)
+
+    def _kernel(self, X):
+        """exp(-gamma |x - l|^2) between the rows of X and the landmarks."""
+        centre = self.landmarks_.mean(axis=0)
+        A, B = X - centre, self.landmarks_ - centre
+        distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
+        return np.exp(-self.gamma_ * np.maximum(distance, 0.0))
+
+    def _features(self, X):
+        return X if self.kernel == "linear" else self._kernel(X) @ self.map_
+
+
+class PSVM(ExRM):
+    """Primal support vector machine: ExRM with one member; parameters and attributes as there.
+
+    Parameters
+    ----------
+    p, lam, beta, sampling, kernel, gamma, n_landmarks, solver, rho, prox, tol, max_iter, \
+random_state, verbose, callback : as in ExRM
+    """
+
+    n_estimators = 1
+
+    def __init__(
+        self, p=2, lam=2.0, beta=0.0, sampling=None, kernel="linear", gamma="scale",
+        n_landmarks=256, solver="auto", rho=1.1, prox="exact", tol=1e-6, max_iter=1000,
+        random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (PSVM(), ExRM(), ExRM(sampling="bootstrap", random_state=0)):
+        model.fit(blobs, labels)
+        spread = np.ptp(model.coef_, axis=0).max()
+        print(f"{model!r}: {model.n_iter_} iterations, objective {model.objective_:.6f}, "
+              f"gap {model.residual_:.1e}, accuracy {model.score(blobs, labels):.3f}, "
+              f"members differ by {spread:.3f}")  # fmt: skip
+        assert model.residual_ <= model.tol

@@ -1,0 +1,386 @@
+"""Tests for cli.py."""
+
+import csv
+import gzip
+import inspect
+import io
+import itertools
+import json
+import pickle
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cli
+import datasets
+from solvers import METHODS
+from solvers.exrm import ExRM
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*argv):
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "cli.py", *map(str, argv)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture
+def report(capsys):
+    """Run in this process; return the text behind each label, the first line as ''."""
+
+    def report(*argv):
+        assert cli.main([str(word) for word in argv]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        first, *rest = out.splitlines()
+        return {"": first} | {line[2:15].strip(): line[16:] for line in rest}
+
+    return report
+
+
+def write_table(path, fields=("size", "colour", "weight", "kind"), rows=40):
+    """Write a table with a category and, in the third row, a gap; the size tells the kind."""
+    rng = np.random.default_rng(0)
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, fields, extrasaction="ignore")
+        writer.writeheader()
+        for i in range(rows):
+            size, weight = (-1) ** i + rng.normal(), rng.normal()
+            row = {"size": size, "weight": "" if i == 2 else weight}
+            row |= {"colour": "red" if i % 3 else "blue", "kind": "yes" if i % 2 else "no"}
+            writer.writerow(row)
+    return path
+
+
+# -- flags -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", METHODS)
+def test_flags_are_the_signature(command):
+    file, name, scale = METHODS[command]
+    init = inspect.signature(getattr(import_module(f"solvers.{file}"), name).__init__)
+    expected = {p.name: p.default for p in init.parameters.values() if p.name != "self"}
+    summary, defaults, texts = cli.describe(command)
+    assert defaults == expected
+    assert summary and set(texts) >= set(defaults)
+    args = cli.build_parser([command]).parse_args([command, "--data", "sonar"])
+    assert args.scale == scale
+    assert args.flags == [key for key in expected if key not in cli.NO_FLAGS]
+    assert all(getattr(args, key) == expected[key] for key in args.flags)
+
+
+def test_scales_are_those_of_the_data():
+    assert tuple(cli.SCALES) == datasets.SCALES
+
+
+@pytest.mark.parametrize("text", ["7", "-0.5", "1e-3", "None", "none", "true", "False", "rbf"])
+def test_value(text):
+    known = {"none": None, "true": True, "false": False, "rbf": "rbf"}
+    expected = known[text.lower()] if text.lower() in known else json.loads(text)
+    value = cli.value(text)
+    assert value == expected and type(value) is type(expected)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["exrm", "--help"], ["methods"], ["datasets"]])
+def test_help_and_lists_need_no_numba(argv):
+    code = (
+        f"import sys; sys.argv[1:] = {argv}; import cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "sys.exit(' '.join(loaded & {'numba', 'scipy', 'pandas', 'sklearn', 'tqdm'}) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    word = {"methods": "psvm", "datasets": "sonar", "exrm": "--n-landmarks VALUE"}
+    assert word.get(argv[0], "predict") in done.stdout
+
+
+def test_datasets_lists_every_set(capsys):
+    assert cli.main(["datasets"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert {entry["name"] for entry in datasets.names()} <= set(listed)
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+def test_report(report):
+    lines = report("exrm", "--data", "sonar", "--trials", 2)
+    assert lines[""] == "ExRM on sonar: 208 rows, 60 features, classes M (111) and R (97)"
+    assert lines["protocol"] == (
+        "2 random splits, 104 rows for training and 104 for testing, "
+        "features scaled to [-1, 1], seed 0"
+    )
+    assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["test error"])
+    assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["train error"])
+    assert lines["members"].startswith("10, disagreement 0.0 %: all members are identical; --sampl")
+    assert re.fullmatch(
+        r"\d\.\de-\d\d at most, .* \(tol 1e-06\); all converged", lines["certified gap"]
+    )
+    assert re.fullmatch(
+        r"\d+\.\d\d m?s \+- \d+\.\d\d; compile or cache load \d+\.\d\d s, not included",
+        lines["fit time"],
+    )
+
+
+def test_one_trial_has_no_deviation(report):
+    lines = report("psvm", "--data", "heart", "--trials", 1, "--train", 100, "--scale", "standard")
+    assert "1 random split, 100 rows for training and 170 for testing" in lines["protocol"]
+    assert "features standardised" in lines["protocol"]
+    assert lines["members"] == "1"
+    assert not any("+-" in text for text in lines.values())
+
+
+def test_cross_validation(report):
+    lines = report("exrm", "--data", "heart", "--cv", 4)
+    assert lines["protocol"].startswith("4-fold cross-validation, 202 to 203 rows for training")
+    lines = report("exrm", "--data", "heart", "--cv", 2, "--trials", 3)
+    assert lines["protocol"].startswith("2-fold cross-validation, 3 times, 135 rows for training")
+
+
+def test_bootstrap_members_differ(report):
+    lines = report("exrm", "--data", "heart", "--trials", 2, "--sampling", "bootstrap")
+    members, disagreement = re.fullmatch(r"(\d+), disagreement (.*) %", lines["members"]).groups()
+    assert members == "10" and float(disagreement) > 0
+
+
+def test_paper_solver_admits_its_gap(report):
+    lines = report("exrm", "--data", "heart", "--trials", 2, "--solver", "paper")
+    assert "not the optimum" in lines["certified gap"] and "warning" not in lines
+
+
+def test_fits_that_do_not_converge_are_counted_once(report):
+    lines = report("exrm", "--data", "heart", "--trials", 3, "--max-iter", 2)
+    assert lines["certified gap"].endswith("3 of 3 fits did not converge")
+    assert re.search(r"ConvergenceWarning: .*max_iter.* \(and 2 like it\)", lines["warning"])
+
+
+def test_gaps_are_filled(report, tmp_path):
+    lines = report("exrm", "--data", write_table(tmp_path / "t.csv"), "--trials", 2)
+    assert lines["note"] == "missing numbers filled with training medians: 1"
+
+
+def test_quiet(capsys):
+    assert cli.main(["exrm", "--data", "heart", "--trials", "1", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_against_recomputation(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["exrm", "--data", "heart", "--trials", 3, "--seed", 5, "--json", path]
+    argv += ["--sampling", "bootstrap", "--lam", 0.5, "--n-estimators", 4]
+    lines = report(*argv)
+    result = json.loads(path.read_text())
+    assert result["command"] == [str(word) for word in argv]
+    assert result["data"] == {
+        "name": "heart", "rows": 270, "features": 13, "classes": {"1": 150, "2": 120}, "notes": []
+    }  # fmt: skip
+    assert result["protocol"] == {
+        "trials": 3, "train": 0.5, "cv": None, "seed": 5, "scale": "minmax"
+    }  # fmt: skip
+    assert result["params"]["lam"] == 0.5 and result["params"]["tol"] == 1e-6
+    assert set(result["versions"]) == {"python", "numpy", "numba"}
+    assert result["compile_seconds"] > 0 and result["warnings"] == []
+
+    data = datasets.load("heart")
+    train, test = list(datasets.splits(data.y, trials=3, seed=5))[2]
+    low, high = data.X[train].min(axis=0), data.X[train].max(axis=0)
+    X = 2 * (data.X - low) / (high - low) - 1
+    model = ExRM(n_estimators=4, lam=0.5, sampling="bootstrap", random_state=7)
+    model.fit(X[train], data.y[train])
+    signs = np.where(model.votes(X[test]) >= 0, 1, -1).T
+    differ = [np.mean(a != b) for a, b in itertools.combinations(signs, 2)]
+    trial = result["trials"][2]
+    assert trial["train_error"] == 1 - model.score(X[train], data.y[train])
+    assert trial["test_error"] == 1 - model.score(X[test], data.y[test])
+    assert trial["disagreement"] == pytest.approx(np.mean(differ), rel=1e-12)
+    assert trial["objective"] == pytest.approx(model.objective_, rel=1e-9)
+    assert trial["members"] == 4 and trial["iterations"] == model.n_iter_
+    assert trial["converged"] and trial["residual"] <= 1e-6 and trial["fit_seconds"] > 0
+
+    errors = [trial["test_error"] for trial in result["trials"]]
+    summary = result["summary"]["test_error"]
+    assert summary["mean"] == pytest.approx(np.mean(errors))
+    assert summary["std"] == pytest.approx(np.std(errors, ddof=1))
+    assert lines["test error"] == f"{100 * np.mean(errors):.1f} % +- {100 * summary['std']:.1f}"
+
+
+def test_json_has_no_nan(tmp_path):
+    cli.write_json(tmp_path / "a.json", {"residual": float("nan"), "gap": [float("inf"), 1.5]})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"residual": None, "gap": [None, 1.5]}
+
+
+def test_files_are_replaced_only_when_complete(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), cli.replacing(path) as file:
+        file.write("new")
+        raise RuntimeError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_save_and_predict(report, tmp_path):
+    train, new, model = tmp_path / "train.csv", tmp_path / "new.csv", tmp_path / "model.npz"
+    out = tmp_path / "out.csv"
+    write_table(train)
+    lines = report("exrm", "--data", train, "--label", "kind", "--trials", 1, "--save", model)
+    assert lines["model"] == f"trained on all 40 rows, saved to {model}"
+
+    loaded = ExRM.load(model)
+    data = datasets.load(train, label="kind")
+    prep = datasets.Preprocess("minmax").fit(data.X)
+    X = prep.transform(data.X)
+    assert np.array_equal(loaded.coef_, ExRM().fit(X, data.y).coef_)
+
+    def predictions():
+        with open(out, newline="") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["prediction", "decision"]
+        return [row[0] for row in rows], [float(row[1]) for row in rows]
+
+    expected = [data.classes[code] for code in loaded.predict(X)]
+    lines = report("predict", "--model", model, "--data", train, "--out", out)
+    assert predictions() == (expected, loaded.decision_function(X).tolist())
+    wrong = int((loaded.predict(X) != data.y).sum())
+    assert lines["error"] == f"{100 * wrong / 40:.1f} % ({wrong} of 40 rows)"
+    assert lines["predictions"].endswith("decision >= 0 means class yes")
+
+    write_table(new, fields=["weight", "size", "colour"])  # other order, no label
+    lines = report("predict", "--model", model, "--data", new, "--out", out)
+    assert predictions()[0] == expected and "error" not in lines
+
+
+def test_progress_bar(monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    tqdm = import_module("tqdm")
+    bar, argv = tqdm.tqdm, ["exrm", "--data", "heart", "--trials", "2"]
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert cli.main(argv) == 0 and sys.stderr.getvalue() == ""  # over within a second
+    eager = {"delay": 0, "mininterval": 0}
+    monkeypatch.setattr(tqdm, "tqdm", lambda **options: bar(**options | eager))
+    assert cli.main([*argv, "--quiet"]) == 0 and sys.stderr.getvalue() == ""
+    assert cli.main(argv) == 0
+    assert "1/2" in sys.stderr.getvalue() and ", residual " in sys.stderr.getvalue()
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory):
+    """Write one file of every bad sort."""
+    folder = tmp_path_factory.mktemp("bad")
+    table = write_table(folder / "good.csv").read_text()
+    lines = table.splitlines()
+    texts = {
+        "infinite.csv": table.replace(lines[5], "inf,red,0,no"),
+        "ragged.csv": table.replace(lines[5], lines[5] + ",1"),
+        "one_class.csv": table.replace("yes", "no"),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (folder / "truncated.csv.gz").write_bytes(gzip.compress(table.encode())[:-20])
+    model = folder / "python.npz"
+    ExRM().fit([[0.0], [1.0]], [0, 1]).save(model)
+    (folder / "truncated.npz").write_bytes(model.read_bytes()[:-50])
+    (folder / "pickle.npz").write_bytes(pickle.dumps({"format": 1}))
+    np.savez(folder / "foreign.npz", X=np.zeros(3))
+    header = {"format": 1, "class": "Oracle", "params": {}, "values": {}}
+    np.savez(folder / "other.npz", header=np.array(json.dumps(header)))
+    return folder
+
+
+ERRORS = {
+    "exrm --data {}/good.csv --label kinds": "no column 'kinds'; did you mean kind?",
+    "exrm --data {}/infinite.csv": "infinite.csv, line 6, column 'size': inf is not a finite",
+    "exrm --data {}/ragged.csv": "ragged.csv, line 6: expected 4 cells, found 5",
+    "exrm --data {}/one_class.csv": "only one class, no",
+    "exrm --data {}/truncated.csv.gz": "truncated or corrupt gzip file",
+    "exrm --data {}": "directory",
+    "exrm --data sonra": "did you mean sonar",
+    "exrm --data vehicle": '4 classes; choose, say, --data "vehicle:bus-vs-rest"',
+    "exrm --data sonar --lam -1": "ExRM: lam must be a finite number > 0, got -1",
+    "exrm --data sonar --p square": "ExRM: p must be",
+    "exrm --data sonar --n-estimators 2.5": "ExRM: n_estimators must be an integer >= 1, got 2.5",
+    "exrm --data sonar --train 208": "train=208.0 means 208 rows",
+    "exrm --data sonar --trials 0": "trials >= 1",
+    "exrm --data sonar --cv 2 --train 0.3": "not allowed with argument",
+    "exrm --data sonar --scale log": "invalid choice: 'log'",
+    "exrm --data sonar --lamda 1": "unknown argument '--lamda'; `python cli.py exrm --help`",
+    "exrm": "the following arguments are required: --data",
+    "exmr --data sonar": "invalid choice: 'exmr'",
+    "": "the following arguments are required: COMMAND",
+    "exrm --data absent.csv --json {}/absent/a.json": "absent; create it first",
+    "exrm --data absent.csv --save {}/absent/a.npz": "absent; create it first",
+    "exrm --data absent.csv --json {}": "choose another place",
+    "predict --model absent.npz --data sonar --out {}/absent/a.csv": "absent; create it first",
+    "predict --model absent.npz --data sonar --out {}/a.csv": "absent.npz: No such file",
+    "predict --model {}/python.npz --data sonar --out {}/a.csv": "was not written by --save",
+    "predict --model {}/other.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
+    "predict --model {}/foreign.npz --data sonar --out {}/a.csv": "is not a model file",
+    "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "is not a model file",
+    "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "is not a model file",
+}
+
+
+@pytest.mark.parametrize("command", ERRORS)
+def test_errors(command, bad, capsys):
+    assert cli.main(command.replace("{}", str(bad)).split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"cli\.py: error: .+\n", err)
+    assert ERRORS[command] in err
+    assert not (bad / "a.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["exrm --data {}/ragged.csv", "exrm --data sonar --lam -1"])
+def test_errors_of_the_process(command, bad):
+    done = run(*command.replace("{}", str(bad)).split())
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(r"cli\.py: error: .+\n", done.stderr)
+
+
+def test_the_way_out_of_many_classes_works(report, capsys):
+    assert cli.main(["exrm", "--data", "vehicle"]) == 2
+    data, positive = re.findall('"(.+?)"', capsys.readouterr().err)
+    lines = report("psvm", "--data", data, "--trials", 1)
+    assert "classes rest (628) and bus (218)" in lines[""]
+    assert report("psvm", "--data", "vehicle", "--positive", positive, "--trials", 1)["note"]
+
+
+@pytest.mark.parametrize(
+    "error, code, text",
+    [
+        (KeyboardInterrupt(), 130, "cli.py: interrupted\n"),
+        (MemoryError(), 2, "cli.py: error: out of memory.\n"),
+        (ModuleNotFoundError("No module named 'osqp'", name="osqp"), 2, "pip install osqp\n"),
+        (ImportError("M needs OSQP: pip install osqp"), 2, "M needs OSQP: pip install osqp\n"),
+        (PermissionError(13, "Permission denied", "a.csv"), 2, "a.csv: Permission denied\n"),
+        (ValueError("two\nlines"), 2, "cli.py: error: two lines\n"),
+    ],
+)
+def test_troubles_become_one_line(error, code, text, monkeypatch, capsys):
+    def trouble(args):
+        raise error
+
+    monkeypatch.setattr(cli, "run_methods", trouble)
+    assert cli.main(["methods"]) == code
+    assert capsys.readouterr().err.endswith(text)
+
+
+def test_closed_pipe_is_quiet():
+    command = [sys.executable, "-u", "cli.py", "datasets"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -1,0 +1,346 @@
+"""Promises that every estimator in solvers/ keeps; new files are covered by being there."""
+
+import importlib
+import inspect
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from solvers import METHODS
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(path for path in (ROOT / "solvers").glob("*.py") if path.name != "__init__.py")
+
+
+def estimators():
+    found = []
+    for path in FILES:
+        module = importlib.import_module(f"solvers.{path.stem}")
+        for name, value in vars(module).items():
+            if inspect.isclass(value) and issubclass(value, module._Protocol):
+                found += [] if name.startswith("_") else [value]
+    return found
+
+
+def table(n=120, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, "yes", "no")
+    return rng.normal(size=(n, d)) + 1.2 * (y == "yes")[:, None], y
+
+
+def make(cls, **params):
+    if "random_state" in inspect.signature(cls).parameters:
+        params = {"random_state": 0, **params}
+    return cls(**params)
+
+
+def variants(cls):
+    """The default and, where a method has it, the one with differing members."""
+    found = [make(cls)]
+    if "sampling" in inspect.signature(cls).parameters:
+        found.append(make(cls, sampling="bootstrap"))
+    return found
+
+
+every = pytest.mark.parametrize("cls", estimators(), ids=lambda cls: cls.__name__)
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def test_all_methods_are_listed():
+    listed = {(file, name) for file, name, _ in METHODS.values()}
+    assert listed == {(cls.__module__.split(".")[-1], cls.__name__) for cls in estimators()}
+
+
+# -- scikit-learn ---------------------------------------------------------------------------------
+@every
+def test_check_estimator(cls):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = checks.check_estimator(cls(), on_skip=None, on_fail=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) > 50
+
+
+@every
+def test_scikit_learn_tools(cls):
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone, is_classifier
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = table()
+    model = make(cls)
+    assert is_classifier(model)
+    copy = clone(model.fit(X, y))
+    assert copy.get_params() == model.get_params() and not hasattr(copy, "classes_")
+    pipe = make_pipeline(StandardScaler(), make(cls)).fit(X, y)
+    assert pipe.score(X, y) > 0.7
+    assert cross_val_score(make(cls), X, y, cv=3).mean() > 0.7
+    name = next(k for k, v in model.get_params().items() if isinstance(v, float))
+    grid = GridSearchCV(make(cls), {name: [getattr(model, name), 2 * getattr(model, name)]}, cv=3)
+    assert grid.fit(X, y).best_score_ > 0.7
+
+
+@every
+def test_pandas(cls):
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = make(cls).fit(frame, pandas.Series(y))
+    assert list(model.feature_names_in_) == list("abcd")
+    assert_array_equal(model.predict(frame), make(cls).fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[list("dcba")])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+
+
+# -- the contract ---------------------------------------------------------------------------------
+@every
+def test_decision_is_the_weighted_vote(cls):
+    X, y = table()
+    for model in variants(cls):
+        model.fit(X, y)
+        votes, decision = model.votes(X), model.decision_function(X)
+        assert votes.shape == (len(y), len(model.weights_)) and (model.weights_ >= 0).all()
+        assert_allclose(votes @ model.weights_, decision, atol=1e-12 * np.abs(votes).max())
+        assert_array_equal(model.predict(X), model.classes_[(decision >= 0).astype(int)])
+        assert model.score(X, y) == np.mean(model.predict(X) == y)
+
+
+@every
+def test_fitted_attributes(cls):
+    X, y = table()
+    for model in variants(cls):
+        assert model.fit(X, y) is model
+        assert list(model.classes_) == ["no", "yes"] and model.n_features_in_ == 4
+        assert model.n_iter_ >= 1 and isinstance(model.converged_, bool)
+        assert model.residual_ <= model.tol and np.isfinite(model.objective_)
+        assert model.trace_[-1] == model.objective_
+
+
+@every
+def test_parameters_are_documented_and_kept(cls):
+    text = inspect.getdoc(cls)
+    section = text.split("Parameters\n----------\n")[1].split("\n\n")[0]
+    names = " , ".join(re.findall(r"^(\w[\w, \\\n]*?) : ", section, re.MULTILINE))
+    documented = re.findall(r"\w+", names)
+    assert documented == list(inspect.signature(cls).parameters)
+    model = cls()
+    with pytest.raises(ValueError, match=f"{cls.__name__} has no parameter 'nonsense'"):
+        model.set_params(nonsense=1)
+    assert repr(model) == f"{cls.__name__}()"
+    assert "verbose=1" in repr(model.set_params(verbose=1))
+
+
+@every
+def test_input_forms_give_the_same_model(cls):
+    X, y = table()
+    X = X.astype(np.float32).astype(np.float64)  # exact in both precisions
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for base in variants(cls):
+        base.fit(X, y)
+        for form in (frozen, X.astype(np.float32), np.asfortranarray(X), X.tolist(), X[::1, :]):
+            model = type(base)(**base.get_params()).fit(form, y.tolist())
+            assert_array_equal(model.decision_function(form), base.decision_function(X))
+
+
+@every
+def test_deterministic_also_in_threads(cls):
+    X, y = table()
+    for base in variants(cls):
+
+        def fit(_, base=base):
+            return type(base)(**base.get_params()).fit(X, y).decision_function(X)
+
+        first = fit(0)
+        assert_array_equal(fit(0), first)
+        with ThreadPoolExecutor(2) as pool:
+            for result in pool.map(fit, range(4)):
+                assert_array_equal(result, first)
+
+
+@every
+def test_fit_leaves_the_input_alone(cls):
+    X, y = table()
+    before, weight = X.copy(), np.ones(len(y))
+    for model in variants(cls):
+        model.fit(X, y, weight)
+        assert_array_equal(X, before)
+        assert_array_equal(weight, 1.0)
+
+
+@every
+@pytest.mark.parametrize("labels", [["no", "yes"], [0, 1], [-1.5, 2.5], [False, True]])
+def test_save_and_load(cls, labels, tmp_path):
+    X, y = table()
+    y = np.array(labels)[(y == "yes").astype(int)]
+    for model in variants(cls):
+        path = tmp_path / "model.npz"
+        model.fit(X, y).save(path, notes={"data": "table"})
+        copy = cls.load(path)
+        assert copy.get_params() == model.get_params() and copy.notes_ == {"data": "table"}
+        assert copy.classes_.dtype == model.classes_.dtype
+        for one, two in ((model.predict(X), copy.predict(X)), (model.votes(X), copy.votes(X))):
+            assert_array_equal(one, two)
+        for name, value in vars(model).items():
+            assert_array_equal(getattr(copy, name), value)
+        assert os.listdir(tmp_path) == ["model.npz"]
+        again = pickle.loads(pickle.dumps(model))
+        assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+@every
+def test_bad_model_files(cls, tmp_path):
+    X, y = table()
+    path = tmp_path / "model.npz"
+    with pytest.raises(ValueError, match="not fitted"):
+        make(cls).save(path)
+    make(cls).fit(X, y).save(path)
+    good = path.read_bytes()
+
+    path.write_bytes(good[: len(good) // 2])
+    with pytest.raises(ValueError, match="not a model file"):
+        cls.load(path)
+    path.write_bytes(pickle.dumps({"class": cls.__name__}))
+    with pytest.raises(ValueError, match="not a model file"):
+        cls.load(path)
+    np.savez(path, X=X)
+    with pytest.raises(ValueError, match="not a model file"):
+        cls.load(path)
+    np.savez(path, header=np.array([{"format": 1}], dtype=object))
+    with pytest.raises(ValueError, match="not a model file"):
+        cls.load(path)
+    for change, text in (({"class": "Other"}, "of Other, not of"), ({"format": 99}, "format 99")):
+        path.write_bytes(good)
+        with np.load(path) as file:
+            arrays = {key: file[key] for key in file.files}
+        arrays["header"] = np.array(json.dumps({**json.loads(str(arrays["header"])), **change}))
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match=text):
+            cls.load(path)
+    with pytest.raises(FileNotFoundError):
+        cls.load(tmp_path / "none.npz")
+
+
+@every
+def test_save_is_atomic(cls, tmp_path, monkeypatch):
+    X, y = table()
+    path = tmp_path / "model.npz"
+    model = make(cls).fit(X, y)
+    model.save(path)
+    before = path.read_bytes()
+
+    def full_disk(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        model.save(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.npz"]
+
+
+@every
+def test_bad_input_is_named(cls):
+    X, y = table()
+    infinite = X.copy()
+    infinite[3, 2] = np.inf
+    cases = [
+        ((infinite, y), ValueError, r"inf in row 3, column 2"),
+        ((X, y[:-1]), ValueError, r"y must have shape \(120,\)"),
+        ((X[:, 0], y), ValueError, "Reshape your data"),
+        ((X[:0], y[:0]), ValueError, "0 sample"),
+        ((X[:, :0], y), ValueError, "0 feature"),
+        ((X, None), ValueError, "requires y"),
+        ((X, np.full(120, "yes")), ValueError, "only one class: yes"),
+        ((X, np.arange(120) % 3), ValueError, r"y has 3 classes \(0, 1, 2\)"),
+        ((X, X[:, 0]), ValueError, "Unknown label type: continuous"),
+        ((X + 1j, y), ValueError, "Complex data"),
+        ((X, y, np.ones(3)), ValueError, r"sample_weight must have shape \(120,\)"),
+        ((X, y, -np.ones(120)), ValueError, "sample_weight must be finite and >= 0"),
+        ((X, y, 1.0 * (y == "no")), ValueError, "zero on all rows of a class"),
+    ]
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
+    cases.append(((sparse, y), TypeError, r"pass X.toarray\(\)"))
+    for arguments, error, text in cases:
+        with pytest.raises(error, match=text):
+            make(cls).fit(*arguments)
+    model = make(cls)
+    with pytest.raises(ValueError, match="not fitted"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=f"X has 3 features, but {cls.__name__} is expecting 4"):
+        model.fit(X, y).predict(X[:, :3])
+
+
+# -- files that can leave home --------------------------------------------------------------------
+ALONE = """
+import sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+import {stem} as module
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 3))
+y = X[:, 0] > 0
+for name, cls in list(vars(module).items()):
+    if isinstance(cls, type) and issubclass(cls, module._Protocol) and not name.startswith("_"):
+        assert cls().fit(X, y).score(X, y) > 0.8, name
+heavy = {{"sklearn", "pandas", "matplotlib", "tqdm", "datasets", "solvers"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+@each_file
+def test_file_works_alone(path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    for command in ([str(copy)], ["-c", ALONE.format(folder=str(tmp_path), stem=path.stem)]):
+        done = subprocess.run(
+            [sys.executable, "-I", *command], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@each_file
+def test_file_imports_little(path):
+    """Optional packages are imported where they are needed, and nothing of this repository."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        assert not re.match(r"(from|import) (solvers|datasets|cli|perf|sklearn|\.)", line), line
+
+
+@each_file
+def test_kernels_work_without_a_cache(path, monkeypatch):
+    module = importlib.import_module(f"solvers.{path.stem}")
+    real = module.njit
+
+    def no_locator(cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(module, "njit", no_locator)
+    assert module.kernel(lambda x: x + 1)(1) == 2
+
+
+@pytest.mark.bounds
+@pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") != "1", reason="bounds are not checked")
+@each_file
+def test_bounds_are_checked(path):
+    """Guards the second run of the suite: a stale cache would check nothing."""
+    module = importlib.import_module(f"solvers.{path.stem}")
+    with pytest.raises(IndexError):
+        module.kernel(lambda x, i: x[i])(np.zeros(3), 5)

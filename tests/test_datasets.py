@@ -1,0 +1,766 @@
+"""Tests for datasets.py and the built-in sets of data/."""
+
+import csv
+import gzip
+import io
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import datasets
+from datasets import (
+    DataError,
+    Preprocess,
+    linear_problem,
+    load,
+    names,
+    splits,
+    two_gaussians,
+)
+
+with open(datasets.DATA / "INDEX.csv", newline="") as file:
+    INDEX = {row["name"]: row for row in csv.DictReader(file)}
+
+TABLE = [
+    ["size", "colour", "weight", "label"],
+    ["1.5", "red", "-2", "no"],
+    ["2", "blue, dark", "1e3", "yes"],
+    ["", "red", "0", "yes"],
+    ["4", "green", "7", "no"],
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write text, bytes or rows to a file and return its path."""
+
+    def write(content, name="t.csv"):
+        path = tmp_path / name
+        if isinstance(content, list):
+            buffer = io.StringIO()
+            csv.writer(buffer).writerows(content)
+            content = buffer.getvalue()
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def same(a, b):
+    return np.array_equal(a.X, b.X, equal_nan=True) and np.array_equal(a.y, b.y)
+
+
+# -- built-in sets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_builtin_set(name):
+    row, data = INDEX[name], load(name)  # load compares the checksum
+    counts = {c: int((data.y == k).sum()) for k, c in enumerate(data.classes)}
+    assert counts == next(s for s in names() if s["name"] == name)["classes"]
+    assert sum(counts.values()) == len(data.X) == int(row["rows"])
+    kinds = [column["kind"] for column in data.schema]
+    assert kinds.count("number") == int(row["numeric_features"])
+    assert kinds.count("category") == int(row["categorical_features"])
+    assert kinds[-1] == "label"
+    gaps = np.isnan(data.X).sum()
+    gaps += sum(data.X[:, k].sum() for k, f in enumerate(data.feature_names) if f.endswith("=?"))
+    assert gaps == int(row["missing_cells"])
+    assert data.X.dtype == np.float64 and data.X.flags.c_contiguous and data.y.dtype == np.int64
+    assert data.X.shape[1] == len(data.feature_names) == len(set(data.feature_names))
+    json.dumps(data.schema)
+
+
+def test_index_is_complete():
+    files = {path.name.removesuffix(".csv.gz") for path in datasets.DATA.glob("*.csv.gz")}
+    assert files == set(INDEX) and len(INDEX) == 42
+    aliases = [alias for s in names() for alias in s["aliases"]]
+    assert len(aliases) == len(set(aliases)) and not set(aliases) & set(INDEX)
+    assert all(row["licence"] and row["source"] for row in INDEX.values())
+
+
+@pytest.mark.parametrize(
+    "alias, name",
+    [("diabetes", "pima"), ("BUPA", "liver"), ("credit", "crx"), ("clean1", "musk1")]
+    + [("breast-cancer-wisconsin", "breastw"), ("vote", "house-votes"), ("credit-g", "german")]
+    + [("german.numer", "german-numer"), ("letter:ab", "letter-ab"), ("promoters", "promoter")]
+    + [("colic", "horse"), ("balance-scale", "balance"), ("Monks", "monks1")]
+    + [("statlog-heart", "heart"), ("insurance", "insurance-num")],
+)
+def test_alias(alias, name):
+    found = load(alias)
+    assert found.name == name and same(found, load(name))
+
+
+def test_number_codes_are_categories_where_the_index_says_so():
+    monks = load("monks1")
+    assert monks.feature_names[:3] == ["a1=1", "a1=2", "a1=3"]
+    assert set(np.unique(monks.X)) == {0, 1} and (monks.X.sum(axis=1) == 6).all()
+
+
+def test_changed_builtin_file(tmp_path, monkeypatch):
+    load("heart")  # reads the index, which stays where it is
+    rows = gzip.decompress((datasets.DATA / "heart.csv.gz").read_bytes())
+    (tmp_path / "heart.csv.gz").write_bytes(gzip.compress(rows.replace(b"70", b"71", 1)))
+    monkeypatch.setattr(datasets, "DATA", tmp_path)
+    with pytest.raises(DataError, match="heart.csv.gz: differs from its checksum"):
+        load("heart")
+
+
+def test_unknown_name():
+    with pytest.raises(DataError, match="sonarr: neither.*did you mean sonar.*cli.py datasets"):
+        load("sonarr")
+    with pytest.raises(DataError, match="neither a file"):
+        load("linear:20")
+
+
+def test_environment_directory(tmp_path, monkeypatch, write):
+    path = write(TABLE, "Mine.csv")
+    write(TABLE, "heart.tsv")
+    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
+    assert same(load("mine"), load(path)) and load("mine").name == "Mine"
+    assert len(load("heart").y) == 270  # the built-in one comes first
+    assert {"name": "mine", "path": str(path)} in names()
+    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path / "none"))
+    with pytest.raises(DataError, match="ENSOLVE_DATA=.*no such directory"):
+        load("mine")
+
+
+# -- classes ---------------------------------------------------------------------------------------
+
+
+def test_two_classes():
+    data, full = load("vehicle:saab-vs-bus"), load("vehicle")
+    assert data.classes == ["saab", "bus"] and data.name == "vehicle:saab-vs-bus"
+    assert np.array_equal(data.X, load("vehicle-saab-bus").X)
+    rows = np.isin(full.y, [full.classes.index("saab"), full.classes.index("bus")])
+    assert np.array_equal(data.y == 1, full.y[rows] == full.classes.index("bus"))
+    assert data.notes == ["rows of other classes left out: 411"]
+
+
+def test_one_class_against_the_rest():
+    data, full = load("wine:2-vs-rest"), load("wine")
+    assert data.classes == ["rest", "2"]
+    assert np.array_equal(data.y == 1, full.y == full.classes.index("2"))
+    assert same(data, load("wine", positive=2)) and same(data, load("wine", positive="2.0"))
+    assert data.notes == ["classes merged into 'rest': 1, 3"]
+
+
+def test_merged_classes():
+    data = load("glass:1+3-vs-2+5")
+    assert data.classes == ["1+3", "2+5"] and np.bincount(data.y).tolist() == [87, 89]
+    data = load("glass:1+2+3-vs-rest")
+    assert data.classes == ["rest", "1+2+3"] and np.bincount(data.y).tolist() == [51, 163]
+
+
+def test_positive_of_two():
+    data, flipped = load("sonar"), load("sonar", positive="M")
+    assert data.classes == ["M", "R"] and flipped.classes == ["R", "M"]
+    assert np.array_equal(flipped.y, 1 - data.y)
+    assert load("sonar:R-vs-M").classes == load("sonar:M-vs-rest").classes == ["R", "M"]
+    assert load("sonar:R-vs-M", positive="R").classes == ["M", "R"]
+
+
+def test_signs_as_classes():
+    assert load("promoter").classes == ["-", "+"]
+    assert load("promoter:+-vs--").classes == ["+", "-"]
+
+
+def test_order_of_classes(write):
+    rows = [[str(i % 3), label] for i, label in enumerate(["10", "+9", "-1.0", "9", "10.0", "-1"])]
+    data = load(write(rows))
+    assert data.classes == ["-1", "9", "10"] and data.y.tolist() == [2, 1, 0, 1, 2, 0]
+    rows = [[str(i % 3), label] for i, label in enumerate(["b", "10", "a", "9"])]
+    assert load(write(rows)).classes == ["10", "9", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("wine:4-vs-rest", {}, "no class '4'; the classes are 1, 2, 3"),
+        ("vehicle:sab-vs-bus", {}, "no class 'sab'; did you mean saab"),
+        ("sonar", {"positive": "X"}, "no class 'X'; the classes are M, R"),
+        ("wine:1-vs-1+2", {}, "1-vs-1.2 needs different classes"),
+        ("sonar:M+R-vs-rest", {}, "needs different classes"),
+    ],
+)
+def test_class_errors(name, options, message):
+    with pytest.raises(DataError, match=message):
+        load(name, **options)
+
+
+def test_rules_work_for_files(write):
+    data = load(f"{write(TABLE)}:yes-vs-no")
+    assert data.classes == ["yes", "no"] and data.name == "t:yes-vs-no"
+
+
+# -- formats ---------------------------------------------------------------------------------------
+
+
+def test_table(write):
+    data = load(write(TABLE))
+    nan = np.nan
+    colours = ["colour=blue, dark", "colour=green", "colour=red"]
+    assert data.feature_names == ["size", *colours, "weight"]
+    expected = [[1.5, 0, 0, 1, -2], [2, 1, 0, 0, 1e3], [nan, 0, 0, 1, 0], [4, 0, 1, 0, 7]]
+    assert np.array_equal(data.X, expected, equal_nan=True)
+    assert data.classes == ["no", "yes"] and data.y.tolist() == [0, 1, 1, 0]
+    assert data.name == "t"
+    assert "numbers missing: 1, in size (1)" in data.notes
+    assert "categorical columns: 1, as 3 indicator columns" in data.notes
+
+
+def variants():
+    quoted = "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in TABLE)
+    bare = [[f'"{cell}"' if " " in cell else cell or "?" for cell in row] for row in TABLE]
+    mixed = [["\t", "  "][i % 2].join(row) + "\n" for i, row in enumerate(bare)]
+    return {
+        "quoted.csv": quoted,
+        "tabs.tsv": "".join("\t".join(row) + "\n" for row in TABLE),
+        "semicolon.csv": "".join(";".join(row) + "\n" for row in TABLE),
+        "blanks.txt": "".join("  " + "   ".join(row) + " \n" for row in bare),
+        "mixed.dat": "".join(mixed),
+        "windows.csv": quoted.replace("\n", "\r\n"),
+        "bom.csv": "\ufeff" + quoted,
+        "spaced.csv": quoted.replace('","', '", "'),
+        "blank_lines.csv": quoted.replace("\n", "\n\n"),
+        "no_newline.csv": quoted.rstrip(),
+        "na.csv": quoted.replace('""', "N/A"),
+        "no_header.csv": quoted.partition("\n")[2],
+        "zipped.csv.gz": gzip.compress(quoted.encode()),
+    }
+
+
+@pytest.mark.parametrize("name", variants())
+def test_variants_of_one_table(write, name):
+    data = load(write(variants()[name], name))
+    assert same(data, load(write(TABLE)))
+    assert data.name == name.split(".")[0]
+    assert data.schema[0]["name"] == ("x0" if name == "no_header.csv" else "size")
+
+
+def test_svm_against_scikit_learn(write):
+    reader = pytest.importorskip("sklearn.datasets")
+    text = "# a comment\n+1 1:0.5 3:-2e1 # tail\n-1 2:1\n\n+1 5:4\n-1 1:nan 4:7\n"
+    for name in ("t.svm", "t.txt", "t.libsvm.gz"):
+        path = write(gzip.compress(text.encode()) if name.endswith("gz") else text, name)
+        data = load(path)
+        X, y = reader.load_svmlight_file(io.BytesIO(text.encode()))
+        assert np.array_equal(data.X, X.toarray(), equal_nan=True)
+        assert data.classes == ["-1", "1"] and np.array_equal(2 * data.y - 1, y)
+        assert data.feature_names == ["x1", "x2", "x3", "x4", "x5"]
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 1], [0.0, 1.0, 1.0], ["a", "b", "b"], [False, True, True]]
+)
+def test_npz(tmp_path, labels):
+    path = tmp_path / "t.npz"
+    np.savez(path, X=np.arange(6, dtype=np.float32).reshape(3, 2), y=np.array(labels))
+    data = load(path)
+    assert data.y.tolist() == [0, 1, 1] and data.X.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert data.classes == [str(labels[0]).removesuffix(".0"), str(labels[1]).removesuffix(".0")]
+
+
+@pytest.mark.parametrize(
+    "arrays, message",
+    [
+        ({"X": np.eye(2)}, "needs two arrays called X and y"),
+        ({"X": np.eye(2), "y": np.array([None, 1])}, "not an .npz file of plain arrays.*[Oo]bject"),
+        ({"X": np.array([["a", "b"]] * 2), "y": [0, 1]}, "X must be a table of numbers, got <U1"),
+        ({"X": np.ones(3), "y": [0, 1, 1]}, "X must be a table of numbers"),
+        ({"X": np.eye(2), "y": [0, 1, 1]}, "y must be 2 labels"),
+        ({"X": [[1, np.inf], [0, 1]], "y": [0, 1]}, "row 0, column 'x1': inf is not a finite"),
+        ({"X": np.eye(2), "y": [0, np.nan]}, "row 1, column 'label': the label is missing"),
+    ],
+)
+def test_npz_errors(tmp_path, arrays, message):
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "t.npz")
+
+
+def test_damaged_npz(tmp_path, write):
+    path = tmp_path / "good.npz"
+    np.savez_compressed(path, X=np.random.default_rng(0).random((50, 4)), y=np.arange(50) % 2)
+    content = bytearray(path.read_bytes())
+    bad = [pickle.dumps([1, 2]), b"", bytes(content[:-40]), bytes(content[:200])]
+    content[300:320] = bytes(20)
+    for case in [*bad, bytes(content)]:
+        with pytest.raises(DataError, match="not an .npz file of plain arrays") as caught:
+            load(write(case, "bad.npz"))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "first, is_header",
+    [
+        ("a,b,c", True),  # texts above numbers
+        ("0,1,label", True),  # the label's name is enough
+        ("0,1,Class", True),
+        ("a,,c", True),  # a column without a name
+        ("0,asked,2", True),  # the label asked for
+        ("3,4,5", False),
+        ("?,NA,1", False),  # gaps are not texts
+    ],
+)
+def test_header_above_numbers(write, first, is_header):
+    label = "asked" if "asked" in first else None
+    data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label=label)
+    assert len(data.y) == (2 if is_header else 3)
+    assert ("no header found: the columns are called x0, x1, ..." in data.notes) != is_header
+
+
+def test_header_above_texts(write):
+    votes = "y,n,x\nn,y,x\ny,y,z\nn,n,z\n"
+    assert len(load(write(votes)).y) == 4  # the cells of the first row occur again
+    assert len(load(write("vote,second,party\n" + votes)).y) == 4
+
+
+def test_equal_names_in_header(write):
+    with pytest.raises(DataError, match="two columns are called 'a'"):
+        load(write("a,a,label\n1,2,0\n2,3,1\n"))
+
+
+def test_label_column(write):
+    path = write("Class,a,0,b\nu,1,5,2\nv,2,6,3\nu,3,5,4\n")
+    assert load(path).classes == ["u", "v"]
+    assert load(path, label="0").classes == ["5", "6"]  # a name wins over a number
+    assert load(path, label=-3).classes == ["1", "2", "3"]
+    assert load(path, label=3).feature_names == ["Class=u", "Class=v", "a", "0"]
+    data = load(write("a,b\n1,5\n2,6\n"))
+    assert data.classes == ["5", "6"] and "label: the last column, 'b'" in data.notes
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("", "t.csv: the file is empty"),
+        ("\n \n", "t.csv: the file is empty"),
+        ("a,label\n", "rows of data: 0"),
+        ("a,label\n1,0\n", "rows of data: 1"),
+        ("label\n1\n2\n", "no feature columns"),
+        ("a,label\n1,0\n2,1\n3\n", "line 4: expected 2 cells, found 1"),
+        ("a,label\n\n1,0,5\n2,1\n", "line 3: expected 2 cells, found 3"),
+        ("a,label\n1,0\n2,\n", "line 3, column 'label': the label is missing"),
+        ("a,label\n1,0\n2,0\n", "only one class, 0;"),
+        ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
+        ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
+        ("a,b,label\n1,,0\n2,NA,1\n", "column 'b': all cells are missing"),
+        ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
+        ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
+        ('a,label\n"1,5",0\n"2,5",1\n', "line 2, column 'a': '1,5' has a decimal comma"),
+        (
+            "a,label\n" + MANY.replace(",", "k,"),
+            "column 'a': 200 texts in 200 rows look like an id",
+        ),
+        ('a,label\n"1,0\n2,1\n', "line 3: unexpected end of data; check the quotes"),
+        (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
+    ],
+)
+def test_table_errors(write, content, message):
+    with pytest.raises(DataError, match=message) as caught:
+        load(write(content))
+    assert "\n" not in str(caught.value) and "t.csv" in str(caught.value)
+
+
+def test_regression_targets(write):
+    reals = "".join(f"1,{i}.5\n2,{i}.5\n" for i in range(21))
+    with pytest.raises(DataError, match="column 'x1': 21 distinct labels look like a regression"):
+        load(write(reals))
+    assert len(load(write(reals), positive="0.5").classes) == 2
+    with pytest.raises(DataError, match="101 distinct labels look like a regression"):
+        load(write("".join(f"1,{i}\n" for i in range(101))))
+    assert len(load(write("".join(f"1,{i}\n" for i in range(100)))).classes) == 100
+
+
+def test_wrong_label(write):
+    with pytest.raises(
+        DataError, match="no column 'wieght'; did you mean weight.*columns are size, "
+    ):
+        load(write(TABLE), label="wieght")
+    for number in (4, -5):
+        with pytest.raises(DataError, match=f"no column '{number}'"):
+            load(write(TABLE), label=number)
+
+
+def test_label_of_arrays_is_fixed(write):
+    path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
+    assert same(load(path, label="label"), load(path))
+    with pytest.raises(DataError, match="this format fixes the label column"):
+        load(path, label="x1")
+
+
+def test_levels_of_equal_value_have_a_fixed_order(write):
+    data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
+    assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
+    assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("1 qid:3 1:2", "line 2: qid marks ranking data"),
+        ("1 0:2", "line 2: '0:2' is not index:value"),
+        ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
+        ("1 1:x", "line 2: '1:x' is not"),
+        ("1 5", "line 2: '5' is not"),
+        ("1:2 2:3", "line 2: '1:2' where the label belongs"),
+        ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
+        ("? 1:2", "line 2, column 'label': the label is missing"),
+        ("1 999999999:1", "too many for a dense table"),
+        ("1 99999999999999999999:1", "line 2: '99999999999999999999:1' is not index:value"),
+    ],
+)
+def test_svm_errors(write, line, message):
+    with pytest.raises(DataError, match=message):
+        load(write(f"0 1:1 2:5\n{line}\n", "t.svm"))
+
+
+def test_unreadable_files(tmp_path, write):
+    packed = gzip.compress(",".join(map(str, range(5000))).encode())
+    with pytest.raises(DataError, match="truncated or corrupt gzip"):
+        load(write(packed[:-30], "t.csv.gz"))
+    with pytest.raises(DataError, match="truncated or corrupt gzip"):
+        load(write(packed[:50] + bytes(50) + packed[100:], "t.csv.gz"))
+    with pytest.raises(DataError, match="truncated or corrupt gzip"):
+        load(write("a,b\n1,2\n", "t.csv.gz"))
+    with pytest.raises(DataError, match="a directory or a pipe; give a file"):
+        load(tmp_path)
+    with pytest.raises(DataError, match="neither a file nor a data set"):
+        load(tmp_path / "none.csv")
+
+
+def test_text_that_python_takes_for_numbers(write):
+    data = load(write("age,label\n10_19,0\n20_29,1\n10_19,1\n"))
+    assert data.feature_names == ["age=10_19", "age=20_29"]
+
+
+def test_late_text_column(write, monkeypatch):
+    monkeypatch.setattr(datasets, "BLOCK", 2)
+    data = load(write("a,b,label\n01,1,0\n2,2,1\n,3,0\nx,4,1\n01,5,0\n"))
+    assert data.feature_names == ["a=01", "a=2", "a=x", "a=?", "b"]
+    assert data.X[:, :4].argmax(axis=1).tolist() == [0, 1, 3, 2, 0]
+    assert data.X[:, 4].tolist() == [1, 2, 3, 4, 5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(2, 8), st.integers(1, 4), st.sampled_from(",;\t"))
+def test_round_trip(tmp_path_factory, data, n, d, delimiter):
+    """Each table comes back as itself: numbers equal, every text under its own indicator."""
+    number = st.floats(allow_nan=False, allow_infinity=False)
+    text = st.sampled_from(["red", "a b", 'say "hi"', "x;y", "p,q", "ü", "1_0", "tab\tbed", "o'"])
+    columns = [
+        data.draw(st.lists(st.one_of(st.none(), kind), min_size=n, max_size=n))
+        for kind in data.draw(st.lists(st.sampled_from([number, text]), min_size=d, max_size=d))
+    ]
+    for column in columns:
+        column[0] = data.draw(number) if any(isinstance(c, float) for c in column) else "red"
+    path = tmp_path_factory.mktemp("round") / "t.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow([f"c{j}" for j in range(d)] + ["label"])
+        for i in range(n):
+            writer.writerow([c[i] for c in columns] + [i % 2])
+    table = load(path)
+    assert table.y.tolist() == [i % 2 for i in range(n)]
+    for j, column in enumerate(columns):
+        for i, cell in enumerate(column):
+            if isinstance(column[0], float):
+                found = table.X[i, table.feature_names.index(f"c{j}")]
+                assert np.isnan(found) if cell is None else found == cell
+            else:
+                name = f"c{j}={'?' if cell is None else cell}"
+                assert table.X[i, table.feature_names.index(name)] == 1
+                levels = [k for k, f in enumerate(table.feature_names) if f.startswith(f"c{j}=")]
+                assert table.X[i, levels].sum() == 1
+
+
+# -- schema ----------------------------------------------------------------------------------------
+
+
+def test_schema_reads_the_training_file_alike(write):
+    for source in (write(TABLE), "horse", "crx", "monks1", "wine:1+2-vs-rest", "gaussians"):
+        data = load(source)
+        again = load(source, schema=json.loads(json.dumps(data.schema)))
+        assert same(data, again) and again.schema == data.schema
+        assert again.feature_names == data.feature_names and again.classes == data.classes
+
+
+def test_schema_by_name(write):
+    train = load(write(TABLE))
+    rows = [
+        ["id", "weight", "colour", "size"],
+        ["a7", "5", "red", "NA"],
+        ["a8", "6", "violet", "3"],
+        ["a9", "6", "", "3"],
+    ]
+    data = load(write(rows, "new.csv"), schema=train.schema)
+    nan = np.nan
+    expected = [[nan, 0, 0, 1, 5], [3, 0, 0, 0, 6], [3, 0, 0, 0, 6]]
+    assert np.array_equal(data.X, expected, equal_nan=True) and data.y is None
+    assert data.feature_names == train.feature_names and data.classes == train.classes
+    assert "columns not used in training: id; ignored" in data.notes
+    assert "categories not seen in training: 2 cells; no indicator is set" in data.notes
+
+
+def test_schema_by_position(write):
+    train = load(write(TABLE))
+    labelled = load(write("3,red,1,yes\n", "new.csv"), schema=train.schema)
+    assert labelled.X.tolist() == [[3, 0, 0, 1, 1]] and labelled.y.tolist() == [1]
+    bare = load(write("3,red,1\n4,green,2\n", "new.csv"), schema=train.schema)
+    assert bare.X[:, 0].tolist() == [3, 4] and bare.y is None
+    renamed = load(write("p,q,r\n3,red,1\n", "new.csv"), schema=train.schema)
+    assert len(renamed.X) == 1
+    assert "no column name of the training set occurs: matched by position" in renamed.notes
+    first = load(write("u,1,2\nv,3,4\n"), label=0)
+    assert load(write("v,5,6\n", "new.csv"), schema=first.schema).X.tolist() == [[5, 6]]
+
+
+def test_header_with_schema(write):
+    train = load(write("0,1,label\n5,6,u\n7,8,v\n"))
+    assert load(write("1,0\n6,5\n", "new.csv"), schema=train.schema).X.tolist() == [[5, 6]]
+    votes = load(write("a,b,label\ny,n,u\nn,y,v\ny,y,u\n"))
+    data = load(write("y,n\nn,y\n", "new.csv"), schema=votes.schema)  # no header, though all differ
+    assert data.X.tolist() == [[0, 1, 1, 0], [1, 0, 0, 1]]
+
+
+def test_schema_keeps_categories_that_look_like_numbers(write):
+    train = load(write("a,label\n01,0\nx,1\n01,1\n"))
+    data = load(write("a\n01\n1\n", "new.csv"), schema=train.schema)
+    assert data.X.tolist() == [[1, 0], [0, 0]]
+
+
+def test_schema_labels(write):
+    train = load(f"{write(TABLE)}", positive="no")
+    rows = [TABLE[0], *TABLE[1:3]]
+    assert load(write(rows, "new.csv"), schema=train.schema).y.tolist() == [1, 0]
+    other = [row[:3] + [label] for row, label in zip(rows, ["label", "?", ""], strict=True)]
+    data = load(write(other, "new.csv"), schema=train.schema)
+    assert (
+        data.y is None
+        and "column 'label' holds no class of the training set; ignored" in data.notes
+    )
+    mixed = [row[:3] + [label] for row, label in zip(rows, ["label", "no", "maybe"], strict=True)]
+    with pytest.raises(DataError, match="line 3, column 'label': 'maybe' is no class of the train"):
+        load(write(mixed, "new.csv"), schema=train.schema)
+    binary = load("wine:1+2-vs-rest")
+    assert same(load("wine", schema=binary.schema), binary)
+    pair = load("vehicle:saab-vs-bus")
+    with pytest.raises(DataError, match="'van' is no class of the training set: saab, bus"):
+        load("vehicle", schema=pair.schema)
+    assert same(load("vehicle:bus-vs-saab", schema=pair.schema), pair)  # the schema's codes
+
+
+def test_schema_errors(write):
+    train = load(write(TABLE))
+    for content, message in [
+        ("size,colour\n1,red\n", "lacks columns used in training: weight"),
+        ("1,red\n", "2 feature columns, the training set has 3"),
+        ("size,colour,weight\n1,red,heavy\n", "line 2, column 'weight': 'heavy' is not a number"),
+        ("size,colour,weight\n", "rows of data: 0"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            load(write(content, "new.csv"), schema=train.schema)
+    with pytest.raises(DataError, match="the schema fixes the positive class"):
+        load(write(TABLE), schema=train.schema, positive="no")
+
+
+def test_schema_of_arrays(tmp_path, write):
+    train = load(write("1 1:5 4:2\n-1 2:1\n", "t.svm"))
+    data = load(write("1 2:3\n-1 1:1\n1 1:1\n", "new.svm"), schema=train.schema)
+    assert data.X.tolist() == [[0, 3, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
+    assert load(write("0 2:3\n0 1:1\n", "new.svm"), schema=train.schema).y is None
+    with pytest.raises(DataError, match="feature index 5, the training set has 4 columns"):
+        load(write("1 5:3\n", "new.svm"), schema=train.schema)
+    np.savez(tmp_path / "new.npz", X=np.eye(4))
+    assert load(tmp_path / "new.npz", schema=train.schema).y is None
+    np.savez(tmp_path / "new.npz", X=np.eye(5))
+    with pytest.raises(DataError, match="X has 5 columns, the training set has 4"):
+        load(tmp_path / "new.npz", schema=train.schema)
+    np.savez(tmp_path / "new.npz", X=np.eye(3))
+    with pytest.raises(DataError, match="holds categories in the training set"):
+        load(tmp_path / "new.npz", schema=load(write(TABLE)).schema)
+
+
+# -- preprocessing ---------------------------------------------------------------------------------
+
+
+def messy(seed, n=40):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) * [1, 100, 1e-3, 1] + [0, 5, 0, 3]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("scale", ["minmax", "minmax01", "standard"])
+def test_scales_match_scikit_learn(scale):
+    pytest.importorskip("sklearn")
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    peer = {
+        "minmax": MinMaxScaler((-1, 1)),
+        "minmax01": MinMaxScaler(),
+        "standard": StandardScaler(),
+    }
+    pipe = make_pipeline(SimpleImputer(strategy="median"), peer[scale]).fit(messy(0))
+    prep = Preprocess(scale).fit(messy(0))
+    for seed in (0, 1):
+        np.testing.assert_allclose(
+            prep.transform(messy(seed)), pipe.transform(messy(seed)), atol=1e-12
+        )
+
+
+def test_tanh():
+    standard = Preprocess("standard").fit(messy(0)).transform(messy(1))
+    assert np.array_equal(Preprocess("tanh").fit(messy(0)).transform(messy(1)), np.tanh(standard))
+
+
+def test_gaps_are_filled_from_training_rows_only():
+    prep = Preprocess().fit([[1, np.nan], [5, np.nan], [9, np.nan], [np.nan, np.nan]])
+    assert prep.missing_ == 5
+    X = np.array([[np.nan, np.nan], [1000, 7]])
+    assert prep.transform(X).tolist() == [[5, 0], [1000, 7]]
+    assert np.isnan(X[0]).all()  # the input stays as it was
+
+
+@pytest.mark.parametrize("scale", datasets.SCALES[1:])
+def test_constant_columns_become_zero(scale):
+    X = np.column_stack([np.full(10, 0.1), np.full(10, np.nan), np.arange(10)])
+    prep = Preprocess(scale).fit(X)
+    Z = prep.transform(np.vstack([X, [[5, 5, 5]]]))
+    assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
+
+
+@pytest.mark.parametrize("scale", datasets.SCALES)
+def test_preprocess_dict_round_trip(scale):
+    prep = Preprocess(scale).fit(messy(0))
+    again = Preprocess.from_dict(json.loads(json.dumps(prep.to_dict())))
+    assert again.to_dict() == prep.to_dict() and again.missing_ == np.isnan(messy(0)).sum()
+    assert np.array_equal(again.transform(messy(1)), prep.transform(messy(1)))
+
+
+def test_preprocess_errors():
+    with pytest.raises(DataError, match="scale must be one of none, minmax.*got 'max'"):
+        Preprocess("max")
+    with pytest.raises(DataError, match="X must be a table with rows"):
+        Preprocess().fit(np.ones(3))
+    with pytest.raises(DataError, match=r"fitted on 4 columns, got X of shape \(2, 3\)"):
+        Preprocess().fit(messy(0)).transform(np.ones((2, 3)))
+
+
+# -- splits ----------------------------------------------------------------------------------------
+
+Y = np.repeat(["a", "b", "c"], [70, 25, 5])[np.random.default_rng(0).permutation(100)]
+
+
+@pytest.mark.parametrize(
+    "train, counts", [(0.2, [14, 5, 1]), (20.0, [14, 5, 1]), (0.52, [36, 13, 3]), (3, [1, 1, 1])]
+)
+def test_holdout(train, counts):
+    pairs = list(splits(Y, trials=5, train=train))
+    for rows, rest in pairs:
+        assert sorted([*rows, *rest]) == list(range(100))
+        assert (np.diff(rows) > 0).all() and (np.diff(rest) > 0).all()
+        assert np.unique(Y[rows], return_counts=True)[1].tolist() == counts
+    assert len({tuple(rows) for rows, _ in pairs}) == 5
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(0.01, 0.99))
+def test_shares_are_kept(counts, share):
+    n, K = sum(counts), len(counts)
+    if not K <= round(share * n) < n:
+        return
+    y = np.repeat(np.arange(K), counts)
+    rows, _ = next(splits(y, train=share))
+    taken = np.bincount(y[rows], minlength=K)
+    assert taken.sum() == round(share * n) and (taken >= 1).all() and (taken <= counts).all()
+    if min(counts) * share >= 1:
+        assert np.abs(taken - share * np.array(counts)).max() < 2
+
+
+def test_folds():
+    folds = list(splits(Y, cv=5, trials=2))
+    assert len(folds) == 10
+    for repeat in (folds[:5], folds[5:]):
+        assert sorted(np.concatenate([test for _, test in repeat])) == list(range(100))
+        for train, test in repeat:
+            assert len(test) == 20 and not set(train) & set(test) and len(train) == 80
+            assert np.unique(Y[test], return_counts=True)[1].tolist() == [14, 5, 1]
+    assert not np.array_equal(folds[0][1], folds[5][1])
+
+
+@pytest.mark.parametrize("options", [{}, {"train": 30}, {"cv": 3}])
+def test_splits_depend_on_seed_and_trial_only(options):
+    def rows(trials, seed=0):
+        return [(*a, -1, *b) for a, b in splits(Y, trials=trials, seed=seed, **options)]
+
+    assert rows(2) == rows(4)[: len(rows(2))]
+    assert rows(2) != rows(2, seed=1)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"train": 100}, "train=100 means 100 rows; it must be from 3.*to 99"),
+        ({"train": 0.999}, "means 100 rows"),
+        ({"train": 2}, "means 2 rows; it must be from 3, one per class"),
+        ({"train": 1}, "share in .0, 1. or a number >= 2, got 1"),
+        ({"train": 2.5}, "got 2.5"),
+        ({"train": -0.5}, "got -0.5"),
+        ({"cv": 6}, "cv must be from 2 to 5, the size of the smallest class, got 6"),
+        ({"cv": 1}, "cv must be from 2"),
+        ({"trials": 0}, "needs trials >= 1"),
+        ({"seed": -1}, "seed >= 0"),
+    ],
+)
+def test_split_errors(options, message):
+    with pytest.raises(DataError, match=message):
+        splits(Y, **options)
+
+
+# -- generators ------------------------------------------------------------------------------------
+
+
+def test_two_gaussians():
+    data = two_gaussians(20_000, distance=2.0, seed=1)
+    assert data.X.shape == (20_000, 2) and np.bincount(data.y).tolist() == [10_000, 10_000]
+    means = data.X[data.y == 1].mean(axis=0) - data.X[data.y == 0].mean(axis=0)
+    np.testing.assert_allclose(means, [2, 2], atol=0.05)
+    np.testing.assert_allclose(np.cov(data.X[data.y == 0].T), np.eye(2), atol=0.05)
+    error = np.mean((data.X.sum(axis=1) > 0) != data.y)
+    assert abs(error - 0.0786) < 0.01
+    assert same(load("gaussians"), two_gaussians()) and len(load("gaussians:50").y) == 50
+    assert not same(two_gaussians(seed=1), two_gaussians(seed=2))
+
+
+def test_linear_problem():
+    data = linear_problem(20_000, 5, seed=3)
+    w, *_ = np.linalg.lstsq(data.X, 2.0 * data.y - 1, rcond=None)
+    assert 0.10 < np.mean((data.X @ w > 0) != data.y) < 0.15
+    assert abs(np.corrcoef(data.X.T)[0, 1] - 0.3) < 0.05 and 0.45 < data.y.mean() < 0.55
+    clean = linear_problem(500, 3, noise=0)
+    w, *_ = np.linalg.lstsq(clean.X, 2.0 * clean.y - 1, rcond=None)
+    assert np.mean((clean.X @ w > 0) != clean.y) < 0.05
+    assert same(load("linear:300x4"), linear_problem(300, 4))
+    assert load("linear:300x4").X.flags.c_contiguous
+
+
+def test_generator_errors():
+    with pytest.raises(DataError, match="two_gaussians: n must be from 2 to .*, got 1"):
+        load("gaussians:1")
+    with pytest.raises(DataError, match="linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"):
+        load("linear:5x0")
+    with pytest.raises(DataError, match="linear_problem: needs"):
+        load("linear:99999999999x20")
