@@ -39,7 +39,6 @@ import math
 import os
 import sys
 import warnings
-import zipfile
 
 import numpy as np
 from numba import njit
@@ -54,9 +53,10 @@ LEVEL = 8  # each level of the nested samples has this many times the rows of th
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
 LEVEL_TOL = 0.1  # a sample only has to give a good start
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
+CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
-MODEL_TOL = 0.1  # a Newton model is solved to this part of the gap
-SWEEP, MODEL_STEPS = 0.9, 60  # ... by row sweeps while they help, then interior point steps
+MODEL_TOL, SLACK = 0.01, 10.0  # a Newton model is solved to this part of the gap, 10 times it at
+SWEEP, MODEL_STEPS = 0.9, 60  # the end of sweeps that gain 10 % each; else by interior point steps
 MAX_CURVATURE = 2**26  # above this many Hessian entries "auto" takes the splitting
 CHECK_EVERY = 10  # iterations between two certificates of the splitting
 PAPER_STOP = 0.05  # Algorithm 2 ends when the objective moves by less
@@ -88,13 +88,14 @@ def read_model(path):
             arrays = {key: file[key] for key in file.files}
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
-            raise ValueError(f"has format {header['format']}, this version reads {FORMAT}")
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
         return header, arrays
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
         raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
 
 
@@ -185,7 +186,10 @@ class _Protocol:
         X = np.asarray(X)
         if X.dtype.kind == "c":
             raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
-        X = np.ascontiguousarray(X, dtype=np.float64)
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
         if X.ndim != 2:
             raise ValueError(
                 f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
@@ -253,10 +257,10 @@ class _Protocol:
             y = y.ravel()
         if y.shape != (n,):
             raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError(f"{who}: Input y contains NaN or infinity")
         if y.dtype.kind in "biuf":
             classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
             upper = y == classes[1]
             if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
                 classes = np.unique(y)
@@ -290,7 +294,7 @@ class _Protocol:
                     "which leaves only one class"
                 )
         self.classes_ = classes
-        return X, np.where(upper, 1.0, -1.0), weight
+        return X, 2.0 * upper - 1.0, weight
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
@@ -341,9 +345,11 @@ class _Protocol:
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
         model = cls(**header["params"])
-        vars(model).update(header["values"])
-        vars(model).update(arrays)
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
         return model
 
 
@@ -514,21 +520,26 @@ def _loss_slope(XW, b, step, step_b, t, y, cost, share, p, delta):
 
 
 @kernel
-def _exclusivity(W, D, G, beta):
-    """The regulariser at W, its slope from there along D, its conjugate at G, and <W, G>."""
-    value, slope, conjugate, inner = 0.0, 0.0, 0.0, 0.0
+def _exclusivity(W, D, step, side, G, beta):
+    """The regulariser at V = W + step D, its slope along D, its conjugate at G, <V, G>, <D, G>.
+
+    Weights at exactly 0 have two slopes: side = 1 is the one ahead, side = -1 the one behind.
+    """
+    value, slope, conjugate, inner, along = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(W.shape[1]):
         s, ds, m = beta, 0.0, 0.0
         for t in range(W.shape[0]):
-            w, d = W[t, j], D[t, j]
-            s += abs(w)
-            ds += d if w > 0.0 else (-d if w < 0.0 else abs(d))
+            d = D[t, j]
+            v = W[t, j] + step * d
+            s += abs(v)
+            ds += d if v > 0.0 else (-d if v < 0.0 else side * abs(d))
             m = max(m, abs(G[t, j]))
-            inner += w * G[t, j]
+            inner += v * G[t, j]
+            along += d * G[t, j]
         value += 0.5 * s * s
         slope += s * ds
         conjugate += 0.5 * m * m - beta * m if m > beta else -0.5 * beta * beta
-    return value, slope, conjugate, inner
+    return value, slope, conjugate, inner, along
 
 
 @kernel
@@ -571,29 +582,35 @@ def _row_sweep(H, R, W, beta):
 
 
 @kernel
-def _curved_rows(X, centre, curv, out):
-    """Rows with curvature as sqrt(curv) * (x - centre, 1), packed into out."""
-    k, d = 0, X.shape[1]
-    for i in range(X.shape[0]):
+def _curved_rows(X, centre, curv, start, out):
+    """Fill out with sqrt(curv) * (x - centre, 1) of the rows from start on that have curvature.
+
+    Returns how many there are in out, and the row to go on with.
+    """
+    k, i, d = 0, start, X.shape[1]
+    while i < X.shape[0] and k < out.shape[0]:
         if curv[i] > 0.0:
             root = math.sqrt(curv[i])
             for j in range(d):
                 out[k, j] = root * (X[i, j] - centre[j])
             out[k, d] = root
             k += 1
+        i += 1
+    return k, i
 
 
 @kernel(fastmath=LANES)
-def _ridge_solve(H, r, L, x):
-    """x = (H + I)^-1 r by Cholesky; overwrites L. LAPACK's call alone costs more for small d."""
-    d = r.shape[0]
+def _ridge_step(H, G, W, L, move):
+    """move = (H + I)^-1 (G - W) of one member, by Cholesky; overwrites L and move."""
+    d = W.shape[1]
+    x = move[0]
     for i in range(d):
         for j in range(i + 1):
-            s = H[i, j] + (1.0 if i == j else 0.0)
+            s = H[0, i, j] + (1.0 if i == j else 0.0)
             for k in range(j):
                 s -= L[i, k] * L[j, k]
             L[i, j] = s / L[j, j] if j < i else math.sqrt(s)
-        s = r[i]
+        s = G[0, i] - W[0, i]
         for k in range(i):
             s -= L[i, k] * x[k]
         x[i] = s / L[i, i]
@@ -605,18 +622,24 @@ def _ridge_solve(H, r, L, x):
 
 @kernel
 def _secant(H, move, change, seen):
-    """BFGS: correct H so that H + I maps the last move to the change of slope; overwrites seen."""
-    d = move.shape[0]
-    bent, modelled = 0.0, 0.0
-    for i in range(d):
-        seen[i] = move[i]
-        for j in range(d):
-            seen[i] += H[i, j] * move[j]
-        bent += change[i] * move[i]
-        modelled += seen[i] * move[i]
-    for i in range(d):
-        for j in range(d):
-            H[i, j] += change[i] * change[j] / bent - seen[i] * seen[j] / modelled
+    """BFGS: correct each member's Hessian so that it maps the last move to the change of slope.
+
+    Overwrites H and seen.
+    """
+    T, d = move.shape
+    for t in range(T):
+        bent, modelled = 0.0, 0.0
+        for i in range(d):
+            seen[i] = 0.0
+            for j in range(d):
+                seen[i] += H[t, i, j] * move[t, j]
+            bent += change[t, i] * move[t, i]
+            modelled += seen[i] * move[t, i]
+        if bent > 1e-8 * modelled > 0.0:
+            for i in range(d):
+                for j in range(d):
+                    H[t, i, j] += change[t, i] * change[t, j] / bent
+                    H[t, i, j] -= seen[i] * seen[j] / modelled
 
 
 @kernel
@@ -666,13 +689,14 @@ def _objective(X, y, cost, p, beta, W, b):
 
 def _curvature(X, curv, centre):
     """Hessian of each member's loss with its bias eliminated (T, d, d), and the centres (T, d)."""
-    d = X.shape[1]
-    H = np.zeros((curv.shape[0], d, d))
-    new = centre.copy()
-    for t, c in enumerate(curv):
-        rows = np.empty((np.count_nonzero(c), d + 1))
-        _curved_rows(X, centre[t], c, rows)
-        full = rows.T @ rows
+    n, d = X.shape
+    H, new = np.zeros((len(curv), d, d)), centre.copy()
+    rows = np.empty((min(n, CHUNK), d + 1))
+    for t, member in enumerate(curv):
+        full, start = np.zeros((d + 1, d + 1)), 0
+        while start < n:
+            k, start = _curved_rows(X, centre[t], member, start, rows)
+            full += rows[:k].T @ rows[:k]
         if full[d, d] > 0:
             shift = full[d, :d] / full[d, d]
             H[t] = full[:d, :d] - full[:d, d:] * shift
@@ -688,9 +712,9 @@ def _times(H, V):
 def _model_minimum(W, G, H, beta, target):
     """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
 
-    A few row sweeps often do; else a predictor-corrector interior point method on V = A - B with
-    A, B >= 0 and multipliers a, b. Members meet only in the d sums s_j = sum_t (A + B)_tj, so an
-    iteration inverts T matrices of size d and one more. A last row sweep sets exact zeros.
+    Row sweeps as long as they help; else a predictor-corrector interior point method on the parts
+    P = (V+, V-) >= 0 with multipliers Q >= 0. Members meet only in the d sums s = sum_t |v_t|, so
+    an iteration inverts T matrices of size d and one more. A last row sweep sets exact zeros.
     Stops when the next iterate's share of the duality gap will be below target.
     """
     T, d = W.shape
@@ -701,53 +725,53 @@ def _model_minimum(W, G, H, beta, target):
     def swept(V):
         R = linear - _times(H, V)
         _row_sweep(H, R, V, beta)
-        value, _, conjugate, inner = _exclusivity(V, V, R, beta)
+        value, _, conjugate, inner, _ = _exclusivity(V, V, 0.0, 1.0, R, beta)
         return V, R, value + conjugate - inner
 
     V, gap, last = W.copy(), 0.0, np.inf
-    while gap <= SWEEP * last:  # as long as sweeps help
+    while gap <= SWEEP * last:
         last = gap or np.inf
         V, R, gap = swept(V)
         if gap <= target:
             return V
+    if gap <= SLACK * target:
+        return V
 
+    sign = np.array([1.0, -1.0])[:, None, None]
     s = np.abs(V).sum(0) + beta
-    size, dual_size = 0.1 * np.abs(V).mean() + 1e-12, 0.1 * s.mean() + 1e-12
-    A, B = np.maximum(V, 0.0) + size, np.maximum(-V, 0.0) + size
-    a, b = np.maximum(s - R, dual_size), np.maximum(s + R, dual_size)
+    size, dual_size = np.abs(V).mean() + 1e-12, s.mean() + 1e-12
+    start = min(max(math.sqrt(gap / (2.0 * V.size * size * dual_size)), 1e-4), 0.1)
+    size, dual_size = start * size, start * dual_size  # as far inside as the gap is wide
+    P, Q = np.maximum(sign * V, 0.0) + size, np.maximum(s - sign * R, dual_size)
     for _ in range(MODEL_STEPS):
-        s = (A + B).sum(0) + beta
-        R = linear - _times(H, A - B)
-        pull_a, pull_b = a / A, b / B
-        half, tilt = 0.5 * (pull_a + pull_b), (pull_a - pull_b) / (pull_a + pull_b)
+        s = P.sum((0, 1)) + beta
+        R = linear - _times(H, P[0] - P[1])
+        pull = Q / P
+        total = pull[0] + pull[1]
+        tilt = (pull[0] - pull[1]) / total
         K = H.copy()
-        K.reshape(T, -1)[:, :: d + 1] += pull_a * pull_b / (pull_a + pull_b)
+        K.reshape(T, -1)[:, :: d + 1] += pull[0] * pull[1] / total
         K = np.linalg.inv(K)
         KT = K * tilt[:, None, :]
         coupling = (tilt[:, :, None] * KT).sum(0)
-        coupling.ravel()[:: d + 1] += 1.0 + (2.0 / half).sum(0)
+        coupling.ravel()[:: d + 1] += 1.0 + (4.0 / total).sum(0)
         coupling = np.linalg.inv(coupling)
-        mean = ((A * a).sum() + (B * b).sum()) / A.size
-        wish_a, wish_b = -A * a, -B * b  # predictor: all complementarity to 0
+        mean = (P * Q).sum() / V.size
+        wish = -P * Q  # the predictor aims at complementarity 0
         for _ in "predictor", "corrector":
-            pa, pb = s - R - a - wish_a / A, s + R - b - wish_b / B
-            u = _times(K, 0.5 * (tilt * (pa + pb) - pa + pb))
-            ds = coupling @ -((pa + pb) / half + tilt * u).sum(0)
+            off = s - sign * R - Q - wish / P
+            both = off[0] + off[1]
+            u = _times(K, 0.5 * (tilt * both - off[0] + off[1]))
+            ds = coupling @ -(2.0 * both / total + tilt * u).sum(0)
             move = u + KT @ ds
-            spread = -(pa + pb + 2.0 * ds) / half - tilt * move
-            dA, dB = 0.5 * (spread + move), 0.5 * (spread - move)
-            da, db = (wish_a - a * dA) / A, (wish_b - b * dB) / B
-            step = min(
-                np.min(-v[dv < 0] / dv[dv < 0], initial=1.0)
-                for v, dv in ((A, dA), (B, dB), (a, da), (b, db))
-            )
-            ahead = (A + step * dA) * (a + step * da) + (B + step * dB) * (b + step * db)
-            centre = 0.5 * mean * (ahead.sum() / A.size / mean) ** 3
-            wish_a, wish_b = centre - A * a - dA * da, centre - B * b - dB * db
-        step *= 0.995
-        A, B, a, b = A + step * dA, B + step * dB, a + step * da, b + step * db
-        zero = (A * dual_size <= a * size) & (B * dual_size <= b * size)
-        V, _, gap = swept(np.where(zero, 0.0, A - B))
+            dP = 0.5 * sign * move - (both + 2.0 * ds) / total - 0.5 * tilt * move
+            dQ = (wish - Q * dP) / P
+            step = 1.0 / max(1.0, (-dP / P).max(), (-dQ / Q).max())
+            ahead = ((P + step * dP) * (Q + step * dQ)).sum() / V.size
+            wish = 0.5 * mean * (ahead / mean) ** 3 - P * Q - dP * dQ
+        P, Q = P + 0.995 * step * dP, Q + 0.995 * step * dQ
+        zero = (P * dual_size <= Q * size).all(0)
+        V, _, gap = swept(np.where(zero, 0.0, P[0] - P[1]))
         if gap <= target:
             break
     return V
@@ -765,7 +789,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
     last_gap, move, last_G = np.inf, None, None
     for iteration in range(1, max_iter + 1):
         G = ya @ X
-        reg, _, conjugate, inner = _exclusivity(W, W, G, beta)
+        reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
         gap = max(objective - dual + conjugate, 0.0)
         inner_gap = max(reg + conjugate - inner, 0.0)
@@ -780,29 +804,30 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             H = None
         if H is None or p < 2 or gap > FROZEN * last_gap:
             H, centre = _curvature(X, curv, centre)
-        elif single and move is not None:  # keep the Hessian, corrected by what the step showed
-            _secant(H[0], move[0], (move + last_G - G)[0], factor[0])
+        elif move is not None:  # keep the Hessian, corrected by what the step showed
+            _secant(H, move, last_G - G, factor[0])
         last_gap, last_G = gap, G
         if single:
             move = np.empty((1, d))
             if d <= SMALL:
-                _ridge_solve(H[0], (G - W)[0], factor, move[0])
+                _ridge_step(H, G, W, factor, move)
             else:
                 move[0] = np.linalg.solve(H[0] + np.eye(d), (G - W)[0])
         else:
             target = max(0.1 * tol * max(1.0 / scale, objective), MODEL_TOL * inner_gap)
             move = _model_minimum(W, G, H, beta, target) - W
-        move_b = -np.einsum("tj,tj->t", centre, move)
+        move_b = -(centre * move).sum(1)
         XM = move @ X.T
-        first = _exclusivity(W, move, G, beta)[1] - np.vdot(G, move)
+        _, first, _, _, along = _exclusivity(W, move, 0.0, 1.0, G, beta)
+        first -= along
         if not first < 0:
             break  # no descent left in floating point
 
         # the longest step up to 1 on which the convex objective still falls, by its slope
         low, high, step, slope_low, slope_high = 0.0, 1.0, 1.0, first, np.inf
         for _ in range(30):
-            left = -_exclusivity(W + step * move, -move, G, beta)[1]  # weights just reaching 0
-            slope = left + _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta)
+            slope = _exclusivity(W, move, step, -1.0, G, beta)[1]
+            slope += _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta)
             if slope > 0:
                 high, slope_high = step, slope
             else:
@@ -873,7 +898,7 @@ def _solve_splitting(X, y, weight, lam, p, beta, tol, max_iter, rho, reweighted,
         settled = abs(objective - last) < PAPER_STOP
         last = objective
         ya = y * np.clip(-y * Z, 0.0, cost if p == 1 else np.where(cost > 0, np.inf, 0.0))
-        dual = _balance(ya, cost, p) - _exclusivity(W, W, ya @ X, beta)[2]
+        dual = _balance(ya, cost, p) - _exclusivity(W, W, 0.0, 1.0, ya @ X, beta)[2]
         residual = max(objective - dual, 0.0) / max(1.0, objective)
         if report(iteration, objective, residual) or (settled if rho else residual <= tol):
             break
@@ -951,6 +976,7 @@ class ExRM(_Protocol):
         "prox": _one_of("exact", "reweighted"),
         "tol": (lambda v: v > 0, "a number > 0"),
         "max_iter": _at_least(1),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
     }
 
     def __init__(
@@ -1010,12 +1036,9 @@ class ExRM(_Protocol):
     def _bootstrap(self, weight):
         """Example weights of each member: how often it drew the row, times the row's own weight."""
         rows = np.flatnonzero(weight)
-        drawn = np.zeros((self.n_estimators, weight.size))
         rng = np.random.default_rng(self.random_state)
-        for member in drawn:
-            draw = rng.integers(0, rows.size, rows.size)
-            member[rows] = np.bincount(draw, minlength=rows.size) * weight[rows]
-        return drawn
+        draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(self.n_estimators))
+        return np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
 
     def _report(self, iteration, objective, residual):
         """Keep the state of the iteration; True when the callback asks to stop."""

@@ -44,7 +44,7 @@ def naive_algorithm_2(X, y, T, lam, p, rho=1.1, stop=0.05, limit=1000):
     W, b, P, Q = np.ones((d, T)), np.zeros(T), np.zeros((d, T)), np.ones((d, T))
     E, Z, mu, last = np.zeros((n, T)), np.zeros((n, T)), 1.0, np.inf
     K = np.linalg.inv(np.eye(d) + X.T @ X)
-    for iteration in range(1, limit + 1):
+    for iteration in range(1, limit + 1):  # noqa: B007
         for j in range(d):
             W[j] = naive_row_prox(P[j] + Q[j] / mu, mu, 0.0)
         b = (Y - E - X @ P - Z / mu).mean(axis=0)
