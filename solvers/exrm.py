@@ -45,18 +45,22 @@ from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes: 4x at n = 1e4; NaN kept
 TINY = 1e-200  # errors below are zero: powers of them would not be exact
-ARMIJO = 0.1  # a step is long enough once the slope along it fell to this part
-BALANCE = 1e-10  # the bias is exact when both classes' multipliers agree to this part
+OVERSHOOT = 0.5  # a full step is too long if the slope at its end is more than this part
+FLAT = 0.1  # ... of the first one, then up; a shorter one is sought until it is below this part
+BALANCE = 1e-10  # the bias is exact when both classes' multipliers agree to this part;
+ROUNDING = 1e-13  # what is left beyond this is scaled away
 INNER = 0.3  # multipliers move when the inner gap is below this part of the whole
 SHRINK = 3.0  # ... and the envelope gets narrower by this factor
 LEVEL = 8  # each level of the nested samples has this many times the rows of the last
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
-LEVEL_TOL = 0.1  # a sample only has to give a good start
+LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
-MODEL_TOL, SLACK = 0.01, 10.0  # a Newton model is solved to this part of the gap, 10 times it at
-SWEEP, MODEL_STEPS = 0.9, 60  # the end of sweeps that gain 10 % each; else by interior point steps
+MODEL_TOL = 0.01  # a Newton model is solved to this part of the gap, by row sweeps
+SWEEP = 0.9  # ... as long as each brings it to this part of the last; is it then not even
+MODEL_ENOUGH = 0.1  # ... this part of the gap, an interior point method goes on
+MODEL_STEPS = 60  # ... for so many steps at the most
 MAX_CURVATURE = 2**26  # above this many Hessian entries "auto" takes the splitting
 CHECK_EVERY = 10  # iterations between two certificates of the splitting
 PAPER_STOP = 0.05  # Algorithm 2 ends when the objective moves by less
@@ -399,48 +403,64 @@ def _power_prox(v, t, p):
 
 @kernel
 def _power_slope(v, delta, p):
-    """First and second derivative at v of max(v, 0)^p or, delta > 0, of its envelope."""
+    """First and second derivative at v of max(v, 0)^p or, delta > 0, of its envelope; and e^p."""
     if v <= 0.0:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     e = _power_prox(v, delta, p) if delta > 0.0 else v
     if delta > 0.0 and e < TINY:
-        return v / delta, 1.0 / delta
+        return v / delta, 1.0 / delta, 0.0
     slope = p * e ** (p - 1.0)
     second = (p - 1.0) * slope / e
-    return slope, second / (1.0 + delta * second)
+    return slope, second / (1.0 + delta * second), slope * e / p
 
 
 @kernel(fastmath=LANES)
-def _loss_terms(xw, b, y, cost, share, p, delta, ya, curv, sums):
-    """Loss of one member at bias b; overwrites ya (y times loss'), curv (loss'') and sums.
+def _loss_terms(xw, b, y, cost, share, p, delta, ya, sums):
+    """Loss of one member at bias b; overwrites ya (y times loss') and sums.
 
     delta > 0: derivatives of the envelope of width delta whose multipliers are share * cost.
-    sums: of ya, of |ya|, of curv and of the loss itself.
+    sums: of ya, of |ya|, of loss'', of the loss itself, and of cost e^p for the conjugate.
     """
-    balance, total, bend, loss = 0.0, 0.0, 0.0, 0.0
+    balance, total, bend, loss, power = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(y.shape[0]):
         z = 1.0 - y[i] * (xw[i] + b)
         c = cost[i]
         if p == 2.0:
             z = max(z, 0.0)
             slope = 2.0 * c * z
-            second = 2.0 * c if z > 0.0 else 0.0
+            bend += 2.0 * c if z > 0.0 else 0.0
             loss += c * z * z
+            power += c * z * z
         elif p == 1.0:
             v = z + share[i] * delta
             slope = c * min(max(v / delta, 0.0), 1.0)
-            second = c / delta if v > 0.0 and v < delta else 0.0
+            bend += c / delta if v > 0.0 and v < delta else 0.0
             loss += c * max(z, 0.0)
         else:
-            slope, second = _power_slope(z + share[i] * delta, delta, p)
-            slope, second = c * slope, c * second
+            slope, second, e_p = _power_slope(z + share[i] * delta, delta, p)
+            slope *= c
+            bend += c * second
             loss += c * max(z, 0.0) ** p
+            power += c * e_p
         ya[i] = y[i] * slope
-        curv[i] = second
         balance += y[i] * slope
         total += slope
-        bend += second
-    sums[0], sums[1], sums[2], sums[3] = balance, total, bend, loss
+    sums[0], sums[1], sums[2], sums[3], sums[4] = balance, total, bend, loss, power
+
+
+@kernel
+def _bends(XW, b, y, cost, share, p, delta, curv):
+    """loss'' of every row for every member; overwrites curv."""
+    for t in range(XW.shape[0]):
+        for i in range(y.shape[0]):
+            v = 1.0 - y[i] * (XW[t, i] + b[t]) + share[t, i] * delta
+            if p == 2.0:
+                second = 2.0 if v > 0.0 else 0.0
+            elif p == 1.0:
+                second = 1.0 / delta if v > 0.0 and v < delta else 0.0
+            else:
+                second = _power_slope(v, delta, p)[1]
+            curv[t, i] = cost[t, i] * second
 
 
 @kernel(fastmath=LANES)
@@ -470,14 +490,14 @@ def _balance(ya, cost, p):
 
 
 @kernel
-def _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums):
-    """Minimise over each bias, fill ya and curv there; returns (loss, loss part of the dual)."""
-    loss = 0.0
+def _evaluate(XW, b, y, cost, share, p, delta, ya, sums):
+    """Minimise over each bias, fill ya there; returns the loss and its part of the dual value."""
+    loss, dual = 0.0, 0.0
     for t in range(XW.shape[0]):
         low, high, width = -np.inf, np.inf, 1.0
         bias = b[t]
         for _ in range(200):
-            _loss_terms(XW[t], bias, y, cost[t], share[t], p, delta, ya[t], curv[t], sums)
+            _loss_terms(XW[t], bias, y, cost[t], share[t], p, delta, ya[t], sums)
             if abs(sums[0]) <= BALANCE * sums[1]:
                 break
             if sums[0] > 0.0:
@@ -498,24 +518,28 @@ def _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums):
             bias = new
         b[t] = bias
         loss += sums[3]
-    return loss, _balance(ya, cost, p)
+        if abs(sums[0]) <= ROUNDING * sums[1]:  # conjugate of the loss: (p - 1) cost e^p
+            dual += sums[1] - (p - 1.0) * sums[4]
+        else:
+            dual += _balance(ya[t : t + 1], cost[t : t + 1], p)
+    return loss, dual
 
 
 @kernel(fastmath=LANES)
-def _loss_slope(XW, b, step, step_b, t, y, cost, share, p, delta):
-    """Slope of the (enveloped) loss at XW + t step, b + t step_b along the step."""
+def _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta):
+    """Slope of the (enveloped) loss at XW + step XM, b + step move_b along the move."""
     total = 0.0
-    for m in range(XW.shape[0]):
+    for t in range(XW.shape[0]):
         for i in range(y.shape[0]):
-            dz = -y[i] * (step[m, i] + step_b[m])
-            z = 1.0 - y[i] * (XW[m, i] + b[m]) + t * dz
+            dz = -y[i] * (XM[t, i] + move_b[t])
+            z = 1.0 - y[i] * (XW[t, i] + b[t]) + step * dz
             if p == 2.0:
                 slope = 2.0 * max(z, 0.0)
             elif p == 1.0:
-                slope = min(max(z / delta + share[m, i], 0.0), 1.0)
+                slope = min(max(z / delta + share[t, i], 0.0), 1.0)
             else:
-                slope = _power_slope(z + share[m, i] * delta, delta, p)[0]
-            total += cost[m, i] * slope * dz
+                slope = _power_slope(z + share[t, i] * delta, delta, p)[0]
+            total += cost[t, i] * slope * dz
     return total
 
 
@@ -687,11 +711,12 @@ def _objective(X, y, cost, p, beta, W, b):
     return 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + (cost * slack**p).sum()
 
 
-def _curvature(X, curv, centre):
+def _curvature(X, XW, b, y, cost, share, p, delta, centre):
     """Hessian of each member's loss with its bias eliminated (T, d, d), and the centres (T, d)."""
     n, d = X.shape
+    curv, rows = np.empty_like(XW), np.empty((min(n, CHUNK), d + 1))
+    _bends(XW, b, y, cost, share, p, delta, curv)
     H, new = np.zeros((len(curv), d, d)), centre.copy()
-    rows = np.empty((min(n, CHUNK), d + 1))
     for t, member in enumerate(curv):
         full, start = np.zeros((d + 1, d + 1)), 0
         while start < n:
@@ -709,13 +734,14 @@ def _times(H, V):
     return np.matmul(H, V[..., None])[..., 0]
 
 
-def _model_minimum(W, G, H, beta, target):
+def _model_minimum(W, G, H, beta, target, enough):
     """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
 
     Row sweeps as long as they help; else a predictor-corrector interior point method on the parts
     P = (V+, V-) >= 0 with multipliers Q >= 0. Members meet only in the d sums s = sum_t |v_t|, so
     an iteration inverts T matrices of size d and one more. A last row sweep sets exact zeros.
-    Stops when the next iterate's share of the duality gap will be below target.
+    Stops when the next iterate's share of the duality gap will be below target; at the end of
+    the sweeps, below enough.
     """
     T, d = W.shape
     H = H.copy()
@@ -734,7 +760,7 @@ def _model_minimum(W, G, H, beta, target):
         V, R, gap = swept(V)
         if gap <= target:
             return V
-    if gap <= SLACK * target:
+    if gap <= enough:
         return V
 
     sign = np.array([1.0, -1.0])[:, None, None]
@@ -777,70 +803,91 @@ def _model_minimum(W, G, H, beta, target):
     return V
 
 
+def _step_length(W, move, first, last, beta, line, terms):
+    """Where in (0, 1) the convex objective stops falling, by its slope: first at 0, last at 1."""
+    low, high, small = 0.0, 1.0, FLAT * abs(first)
+    for _ in range(30):
+        step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)
+        slope = _exclusivity(W, move, step, -1.0, W, beta)[1] + _loss_slope(*line, step, *terms)
+        if slope > 0:
+            high, last = step, slope
+        else:
+            low, first = step, slope
+        if abs(slope) <= small:
+            break
+    return step
+
+
 def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
-    """Semismooth Newton from start = (W, b, H, centre, delta); returns the same at the end."""
+    """Semismooth Newton from start = (W, b, H, centre, delta); returns the same at the end.
+
+    report(iteration, objective, residual) may stop it; None for a sample, whose Hessian at the
+    end is worth having if it is a large one.
+    """
     W, b, H, centre, delta = start
     (n, d), T = X.shape, W.shape[0]
     single = T == 1 and beta == 0
-    ya, curv, sums = np.empty((T, n)), np.empty((T, n)), np.empty(4)
-    share, factor = np.zeros((T, n)), np.empty((d, d))
-    XW = W @ X.T
-    loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
-    last_gap, move, last_G = np.inf, None, None
+    XW, XM = W @ X.T, np.empty((T, n))
+    ya, share = np.empty((T, n)), np.zeros((T, n))
+    sums, factor = np.empty(5), np.empty((d, d))
+    move = np.empty((T, d))
+    last_gap, last_G = np.inf, None
+
+    def evaluate():
+        loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, sums)
+        return loss, dual, ya @ X
+
+    loss, dual, G = evaluate()
+    reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
     for iteration in range(1, max_iter + 1):
-        G = ya @ X
-        reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
         gap = max(objective - dual + conjugate, 0.0)
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = scale * gap / max(1.0, scale * objective)
-        if report(iteration, scale * objective, residual) or residual <= tol:
+        if report and report(iteration, scale * objective, residual) or residual <= tol:
             break
         if p < 2 and inner_gap <= INNER * (gap - inner_gap):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)
             delta /= SHRINK
-            loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
-            G = ya @ X
-            H = None
+            loss, dual, G = evaluate()
         if H is None or p < 2 or gap > FROZEN * last_gap:
-            H, centre = _curvature(X, curv, centre)
-        elif move is not None:  # keep the Hessian, corrected by what the step showed
+            H, centre = _curvature(X, XW, b, y, cost, share, p, delta, centre)
+        elif last_G is not None:  # keep the Hessian, corrected by what the last move showed
             _secant(H, move, last_G - G, factor[0])
         last_gap, last_G = gap, G
-        if single:
-            move = np.empty((1, d))
-            if d <= SMALL:
-                _ridge_step(H, G, W, factor, move)
-            else:
-                move[0] = np.linalg.solve(H[0] + np.eye(d), (G - W)[0])
+        if not single:
+            target = 0.1 * tol * max(1.0 / scale, objective)
+            target, enough = (max(target, part * inner_gap) for part in (MODEL_TOL, MODEL_ENOUGH))
+            np.subtract(_model_minimum(W, G, H, beta, target, enough), W, out=move)
+        elif d <= SMALL:
+            _ridge_step(H, G, W, factor, move)
         else:
-            target = max(0.1 * tol * max(1.0 / scale, objective), MODEL_TOL * inner_gap)
-            move = _model_minimum(W, G, H, beta, target) - W
+            move[0] = np.linalg.solve(H[0] + np.eye(d), (G - W)[0])
         move_b = -(centre * move).sum(1)
-        XM = move @ X.T
+        np.matmul(move, X.T, out=XM)
         _, first, _, _, along = _exclusivity(W, move, 0.0, 1.0, G, beta)
         first -= along
         if not first < 0:
             break  # no descent left in floating point
-
-        # the longest step up to 1 on which the convex objective still falls, by its slope
-        low, high, step, slope_low, slope_high = 0.0, 1.0, 1.0, first, np.inf
-        for _ in range(30):
-            slope = _exclusivity(W, move, step, -1.0, G, beta)[1]
-            slope += _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta)
-            if slope > 0:
-                high, slope_high = step, slope
-            else:
-                low, slope_low = step, slope
-            if slope <= 0 and step == 1.0 or abs(slope) <= ARMIJO * abs(first):
-                break
-            part = slope_low / (slope_low - slope_high)
-            step = low + (high - low) * min(max(part, 0.1), 0.9)
-        if step < 1:
-            move, move_b, XM = step * move, step * move_b, step * XM
-        W, b = W + move, b + move_b
+        old_b = b.copy()
+        b += move_b
         XW += XM
-        loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, curv, sums)
+        loss, dual, G = evaluate()
+        reg, last, conjugate, inner, along = _exclusivity(W, move, 1.0, -1.0, G, beta)
+        last -= along
+        if last > OVERSHOOT * abs(first):
+            b[:] = old_b
+            XW -= XM
+            line, terms = (XW, b, XM, move_b), (y, cost, share, p, delta)
+            step = _step_length(W, move, first, last, beta, line, terms)
+            move *= step
+            b += step * move_b
+            XW += step * XM
+            loss, dual, G = evaluate()
+            reg, _, conjugate, inner, _ = _exclusivity(W, move, 1.0, -1.0, G, beta)
+        W = W + move
+    if report is None and p >= 2 and n > CHUNK:
+        H, centre = _curvature(X, XW, b, y, cost, share, p, delta, centre)
     return W, b, H, centre, delta
 
 
@@ -857,9 +904,11 @@ def _solve_newton(X, y, weight, lam, p, beta, tol, scale, max_iter, report):
         sizes.append(sizes[-1] // LEVEL)
     state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), 1.0 if p < 2 else 0.0
     for size in sizes[:0:-1]:
-        rows = np.arange(size) * 2654435761 % n  # scattered, whatever the order of the rows
+        i, stride = np.arange(size), n // size
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, at random
         part = X.take(rows, 0), y[rows], weight[:, rows] * (lam * n / size)
-        state = _newton(*part, p, beta, max(tol, LEVEL_TOL), scale, 100, state, lambda *_: False)
+        enough = LEVEL_TOL if p >= 2 else 0.01 * LEVEL_TOL
+        state = _newton(*part, p, beta, max(tol, enough), scale, 100, state, None)
     return _newton(X, y, lam * weight, p, beta, tol, scale, max_iter, state, report)[:2]
 
 

@@ -365,9 +365,10 @@ def test_power_prox_is_stationary(p):
                 assert abs(e + t * p * e ** (p - 1) - v) <= 1e-12 * v
             else:  # smaller than floating point can say: even 1e-200 would be too large
                 assert t * p * exrm.TINY ** (p - 1) > v
-            slope, second = exrm._power_slope(v, t, p)
+            slope, second, e_p = exrm._power_slope(v, t, p)
             assert_allclose(slope, (v - e) / t, rtol=1e-6, atol=1e-14 * v / t)
             assert 0 < second <= (1 + 1e-12) / t
+            assert_allclose(e_p, e**p, rtol=1e-10, atol=1e-200)
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
