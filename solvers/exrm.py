@@ -50,7 +50,8 @@ FLAT = 0.1  # ... of the first one, then up; a shorter one is sought until it is
 BALANCE = 1e-10  # the bias is exact when both classes' multipliers agree to this part;
 ROUNDING = 1e-13  # what is left beyond this is scaled away
 INNER = 0.3  # multipliers move when the inner gap is below this part of the whole
-SHRINK = 3.0  # ... and the envelope gets narrower by this factor
+SHRINK = 3.0  # ... and the envelope gets narrower by this factor, from
+DELTA = 4.0  # ... a width that has the rows of a zero start inside
 LEVEL = 8  # each level of the nested samples has this many times the rows of the last
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
 LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
@@ -516,6 +517,15 @@ def _evaluate(XW, b, y, cost, share, p, delta, ya, sums):
             if new == bias:
                 break
             bias = new
+        if sums[1] == 0.0:  # no row has a loss: the middle of where that is so
+            low, high = -np.inf, np.inf
+            for i in range(y.shape[0]):
+                if cost[t, i] > 0.0:
+                    edge = y[i] * (1.0 + share[t, i] * delta) - XW[t, i]
+                    low = max(low, edge) if y[i] > 0.0 else low
+                    high = min(high, edge) if y[i] < 0.0 else high
+            if -np.inf < low < high < np.inf:
+                bias = 0.5 * (low + high)
         b[t] = bias
         loss += sums[3]
         if abs(sums[0]) <= ROUNDING * sums[1]:  # conjugate of the loss: (p - 1) cost e^p
@@ -763,6 +773,7 @@ def _model_minimum(W, G, H, beta, target, enough):
     if gap <= enough:
         return V
 
+    best, best_gap = V, gap
     sign = np.array([1.0, -1.0])[:, None, None]
     s = np.abs(V).sum(0) + beta
     size, dual_size = np.abs(V).mean() + 1e-12, s.mean() + 1e-12
@@ -798,9 +809,11 @@ def _model_minimum(W, G, H, beta, target, enough):
         P, Q = P + 0.995 * step * dP, Q + 0.995 * step * dQ
         zero = (P * dual_size <= Q * size).all(0)
         V, _, gap = swept(np.where(zero, 0.0, P[0] - P[1]))
+        if gap < best_gap:
+            best, best_gap = V, gap
         if gap <= target:
             break
-    return V
+    return best
 
 
 def _step_length(W, move, first, last, beta, line, terms):
@@ -838,15 +851,16 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         return loss, dual, ya @ X
 
     loss, dual, G = evaluate()
-    reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
+    settled = False
     for iteration in range(1, max_iter + 1):
+        reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
         gap = max(objective - dual + conjugate, 0.0)
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = scale * gap / max(1.0, scale * objective)
         if report and report(iteration, scale * objective, residual) or residual <= tol:
             break
-        if p < 2 and inner_gap <= INNER * (gap - inner_gap):
+        if p < 2 and (settled or inner_gap <= INNER * (gap - inner_gap)):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)
             delta /= SHRINK
             loss, dual, G = evaluate()
@@ -867,13 +881,16 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         np.matmul(move, X.T, out=XM)
         _, first, _, _, along = _exclusivity(W, move, 0.0, 1.0, G, beta)
         first -= along
-        if not first < 0:
-            break  # no descent left in floating point
+        settled = not first < 0  # no descent left in floating point
+        if settled and p < 2:
+            continue
+        if settled:
+            break
         old_b = b.copy()
         b += move_b
         XW += XM
         loss, dual, G = evaluate()
-        reg, last, conjugate, inner, along = _exclusivity(W, move, 1.0, -1.0, G, beta)
+        _, last, _, _, along = _exclusivity(W, move, 1.0, -1.0, G, beta)
         last -= along
         if last > OVERSHOOT * abs(first):
             b[:] = old_b
@@ -884,7 +901,6 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             b += step * move_b
             XW += step * XM
             loss, dual, G = evaluate()
-            reg, _, conjugate, inner, _ = _exclusivity(W, move, 1.0, -1.0, G, beta)
         W = W + move
     if report is None and p >= 2 and n > CHUNK:
         H, centre = _curvature(X, XW, b, y, cost, share, p, delta, centre)
@@ -902,7 +918,7 @@ def _solve_newton(X, y, weight, lam, p, beta, tol, scale, max_iter, report):
     sizes = [n]
     while sizes[-1] // LEVEL >= max(LEVEL_ROWS * d, 400):
         sizes.append(sizes[-1] // LEVEL)
-    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), 1.0 if p < 2 else 0.0
+    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), DELTA if p < 2 else 0.0
     for size in sizes[:0:-1]:
         i, stride = np.arange(size), n // size
         rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, at random

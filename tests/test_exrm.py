@@ -136,7 +136,7 @@ def blobs(n=200, d=5, seed=0, distance=1.0):
 
 
 # -- correct: against something that shares no code -----------------------------------------------
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", [*range(80), 232])
 def test_matches_clarabel(seed):
     X, y, weight, counts, params = random_problem(seed)
     model = ExRM(**params).fit(X, y, weight)
@@ -398,6 +398,25 @@ def test_invariances():
     twice = PSVM(tol=TIGHT).fit(np.vstack([X, X[:10]]), np.concatenate([y, y[:10]]))
     weighted = PSVM(tol=TIGHT).fit(X, y, np.where(np.arange(90) < 10, 2.0, 1.0))
     assert_allclose(twice.coef_, weighted.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1, 1.3, 2])
+def test_wide_separable_data_and_a_large_lam(p):
+    """Almost no row has a loss; where the bias is free, its middle keeps the steps long."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(14, 30)), np.arange(14) % 2
+    model = PSVM(p=p, lam=1000.0).fit(X, y)
+    assert model.converged_ and model.n_iter_ < 100
+    margin = 1 / np.linalg.norm(model.coef_)
+    assert_allclose(margin, 1 / np.linalg.norm(PSVM(p=1, lam=1e5).fit(X, y).coef_), rtol=0.02)
+
+
+def test_nothing_to_learn_is_certified():
+    """A lam so small that all weights are 0: the multipliers have to be found all the same."""
+    X, y = blobs(100, 6)
+    for p in (1, 1.05, 1.5, 2):
+        model = ExRM(n_estimators=3, p=p, lam=1e-4, beta=2.0).fit(X, y)
+        assert model.converged_ and (model.coef_ == 0).all()
 
 
 def test_weights_scale_lam():
