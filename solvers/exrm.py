@@ -402,27 +402,14 @@ def _power_prox(v, t, p):
     return e
 
 
-@kernel
-def _power_slope(v, delta, p):
-    """First and second derivative at v of max(v, 0)^p or, delta > 0, of its envelope; and e^p."""
-    if v <= 0.0:
-        return 0.0, 0.0, 0.0
-    e = _power_prox(v, delta, p) if delta > 0.0 else v
-    if delta > 0.0 and e < TINY:
-        return v / delta, 1.0 / delta, 0.0
-    slope = p * e ** (p - 1.0)
-    second = (p - 1.0) * slope / e
-    return slope, second / (1.0 + delta * second), slope * e / p
-
-
 @kernel(fastmath=LANES)
-def _loss_terms(xw, b, y, cost, share, p, delta, ya, sums):
-    """Loss of one member at bias b; overwrites ya (y times loss') and sums.
+def _loss_terms(xw, b, y, cost, share, p, delta, ya):
+    """Loss of one member at bias b, p = 1 or 2; overwrites ya with y times its derivative.
 
-    delta > 0: derivatives of the envelope of width delta whose multipliers are share * cost.
-    sums: of ya, of |ya|, of loss'', of the loss itself, and of cost e^p for the conjugate.
+    p = 1: derivatives of the envelope of width delta whose multipliers are share * cost.
+    Returns the sums of ya, of |ya|, of loss'', of the loss, and of cost e^p for the conjugate.
     """
-    balance, total, bend, loss, power = 0.0, 0.0, 0.0, 0.0, 0.0
+    balance, total, bend, loss = 0.0, 0.0, 0.0, 0.0
     for i in range(y.shape[0]):
         z = 1.0 - y[i] * (xw[i] + b)
         c = cost[i]
@@ -431,37 +418,41 @@ def _loss_terms(xw, b, y, cost, share, p, delta, ya, sums):
             slope = 2.0 * c * z
             bend += 2.0 * c if z > 0.0 else 0.0
             loss += c * z * z
-            power += c * z * z
-        elif p == 1.0:
+        else:
             v = z + share[i] * delta
             slope = c * min(max(v / delta, 0.0), 1.0)
             bend += c / delta if v > 0.0 and v < delta else 0.0
             loss += c * max(z, 0.0)
-        else:
-            slope, second, e_p = _power_slope(z + share[i] * delta, delta, p)
-            slope *= c
-            bend += c * second
-            loss += c * max(z, 0.0) ** p
-            power += c * e_p
         ya[i] = y[i] * slope
         balance += y[i] * slope
         total += slope
-    sums[0], sums[1], sums[2], sums[3], sums[4] = balance, total, bend, loss, power
+    return balance, total, bend, loss, loss if p == 2.0 else 0.0
 
 
 @kernel
-def _bends(XW, b, y, cost, share, p, delta, curv):
-    """loss'' of every row for every member; overwrites curv."""
-    for t in range(XW.shape[0]):
-        for i in range(y.shape[0]):
-            v = 1.0 - y[i] * (XW[t, i] + b[t]) + share[t, i] * delta
-            if p == 2.0:
-                second = 2.0 if v > 0.0 else 0.0
-            elif p == 1.0:
-                second = 1.0 / delta if v > 0.0 and v < delta else 0.0
+def _power_terms(xw, b, y, cost, share, p, delta, ya):
+    """The same for any p > 1; the envelope where delta > 0."""
+    balance, total, bend, loss, power = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (xw[i] + b)
+        c = cost[i]
+        loss += c * max(z, 0.0) ** p
+        v = z + share[i] * delta
+        slope = 0.0
+        if v > 0.0:
+            e = _power_prox(v, delta, p) if delta > 0.0 else v
+            if delta > 0.0 and e < TINY:
+                slope = c * v / delta
+                bend += c / delta
             else:
-                second = _power_slope(v, delta, p)[1]
-            curv[t, i] = cost[t, i] * second
+                slope = c * p * e ** (p - 1.0)
+                second = (p - 1.0) * p * e ** (p - 2.0)
+                bend += c * second / (1.0 + delta * second)
+                power += slope * e / p
+        ya[i] = y[i] * slope
+        balance += y[i] * slope
+        total += slope
+    return balance, total, bend, loss, power
 
 
 @kernel(fastmath=LANES)
@@ -488,69 +479,6 @@ def _balance(ya, cost, p):
             elif a > 0.0 and p > 1.0:
                 dual -= (p - 1.0) * cost[t, i] * (a / (p * cost[t, i])) ** (p / (p - 1.0))
     return dual
-
-
-@kernel
-def _evaluate(XW, b, y, cost, share, p, delta, ya, sums):
-    """Minimise over each bias, fill ya there; returns the loss and its part of the dual value."""
-    loss, dual = 0.0, 0.0
-    for t in range(XW.shape[0]):
-        low, high, width = -np.inf, np.inf, 1.0
-        bias = b[t]
-        for _ in range(200):
-            _loss_terms(XW[t], bias, y, cost[t], share[t], p, delta, ya[t], sums)
-            if abs(sums[0]) <= BALANCE * sums[1]:
-                break
-            if sums[0] > 0.0:
-                low = bias
-            else:
-                high = bias
-            new = bias + sums[0] / sums[2]
-            if not low < new < high:  # Newton left the bracket: widen or halve it
-                if low == -np.inf:
-                    new = high - width
-                elif high == np.inf:
-                    new = low + width
-                else:
-                    new = 0.5 * (low + high)
-                width *= 2.0
-            if new == bias:
-                break
-            bias = new
-        if sums[1] == 0.0:  # no row has a loss: the middle of where that is so
-            low, high = -np.inf, np.inf
-            for i in range(y.shape[0]):
-                if cost[t, i] > 0.0:
-                    edge = y[i] * (1.0 + share[t, i] * delta) - XW[t, i]
-                    low = max(low, edge) if y[i] > 0.0 else low
-                    high = min(high, edge) if y[i] < 0.0 else high
-            if -np.inf < low < high < np.inf:
-                bias = 0.5 * (low + high)
-        b[t] = bias
-        loss += sums[3]
-        if abs(sums[0]) <= ROUNDING * sums[1]:  # conjugate of the loss: (p - 1) cost e^p
-            dual += sums[1] - (p - 1.0) * sums[4]
-        else:
-            dual += _balance(ya[t : t + 1], cost[t : t + 1], p)
-    return loss, dual
-
-
-@kernel(fastmath=LANES)
-def _loss_slope(XW, b, XM, move_b, step, y, cost, share, p, delta):
-    """Slope of the (enveloped) loss at XW + step XM, b + step move_b along the move."""
-    total = 0.0
-    for t in range(XW.shape[0]):
-        for i in range(y.shape[0]):
-            dz = -y[i] * (XM[t, i] + move_b[t])
-            z = 1.0 - y[i] * (XW[t, i] + b[t]) + step * dz
-            if p == 2.0:
-                slope = 2.0 * max(z, 0.0)
-            elif p == 1.0:
-                slope = min(max(z / delta + share[t, i], 0.0), 1.0)
-            else:
-                slope = _power_slope(z + share[t, i] * delta, delta, p)[0]
-            total += cost[t, i] * slope * dz
-    return total
 
 
 @kernel
@@ -616,15 +544,23 @@ def _row_sweep(H, R, W, beta):
 
 
 @kernel
-def _curved_rows(X, centre, curv, start, out):
-    """Fill out with sqrt(curv) * (x - centre, 1) of the rows from start on that have curvature.
+def _curved_rows(X, centre, ya, cost, p, delta, start, out):
+    """Fill out with sqrt(loss'') * (x - centre, 1) of one member's rows from start on that have it.
 
-    Returns how many there are in out, and the row to go on with.
+    loss'' follows from the derivative ya. Returns the number of rows in out, and the next to read.
     """
     k, i, d = 0, start, X.shape[1]
     while i < X.shape[0] and k < out.shape[0]:
-        if curv[i] > 0.0:
-            root = math.sqrt(curv[i])
+        a = abs(ya[i])
+        if a > 0.0 and (p > 1.0 or a < (1.0 - BALANCE) * cost[i]):
+            second = 2.0
+            if p == 1.0:
+                second = 1.0 / delta
+            elif p != 2.0:
+                e = (a / (p * cost[i])) ** (1.0 / (p - 1.0))
+                second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
+                second = 1.0 / (delta + 1.0 / second)
+            root = math.sqrt(cost[i] * second)
             for j in range(d):
                 out[k, j] = root * (X[i, j] - centre[j])
             out[k, d] = root
@@ -721,16 +657,44 @@ def _objective(X, y, cost, p, beta, W, b):
     return 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + (cost * slack**p).sum()
 
 
-def _curvature(X, XW, b, y, cost, share, p, delta, centre):
+def _best_bias(terms, xw, bias, y, cost, share, p, delta, ya):
+    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums."""
+    low, high, width = -math.inf, math.inf, 1.0
+    for _ in range(200):
+        sums = terms(xw, bias, y, cost, share, p, delta, ya)
+        balance, total, bend = sums[:3]
+        if abs(balance) <= BALANCE * total:
+            break
+        if balance > 0.0:
+            low = bias
+        else:
+            high = bias
+        new = bias + balance / bend if bend > 0.0 else math.nan
+        if not low < new < high:  # Newton left the bracket: widen or halve it
+            new = high - width if low == -math.inf else low + width
+            if high - low < math.inf:
+                new = 0.5 * (low + high)
+            width *= 2.0
+        if new == bias:
+            break
+        bias = new
+    if total == 0.0:  # no row has a loss: take the middle of where that is so
+        edge = (y * (1.0 + share * delta) - xw)[cost > 0]
+        upper = y[cost > 0] > 0
+        low, high = edge[upper].max(initial=-np.inf), edge[~upper].min(initial=np.inf)
+        bias = 0.5 * (low + high) if -np.inf < low < high < np.inf else bias
+    return bias, sums
+
+
+def _curvature(X, ya, cost, p, delta, centre):
     """Hessian of each member's loss with its bias eliminated (T, d, d), and the centres (T, d)."""
-    n, d = X.shape
-    curv, rows = np.empty_like(XW), np.empty((min(n, CHUNK), d + 1))
-    _bends(XW, b, y, cost, share, p, delta, curv)
-    H, new = np.zeros((len(curv), d, d)), centre.copy()
-    for t, member in enumerate(curv):
+    (n, d), T = X.shape, ya.shape[0]
+    H, new = np.zeros((T, d, d)), centre.copy()
+    rows = np.empty((min(n, CHUNK), d + 1))
+    for t in range(T):
         full, start = np.zeros((d + 1, d + 1)), 0
         while start < n:
-            k, start = _curved_rows(X, centre[t], member, start, rows)
+            k, start = _curved_rows(X, centre[t], ya[t], cost[t], p, delta, start, rows)
             full += rows[:k].T @ rows[:k]
         if full[d, d] > 0:
             shift = full[d, :d] / full[d, d]
@@ -816,17 +780,17 @@ def _model_minimum(W, G, H, beta, target, enough):
     return best
 
 
-def _step_length(W, move, first, last, beta, line, terms):
-    """Where in (0, 1) the convex objective stops falling, by its slope: first at 0, last at 1."""
-    low, high, small = 0.0, 1.0, FLAT * abs(first)
+def _step_length(slope_at, first, last):
+    """Where in (0, 1) a convex function stops falling, by its slope: first at 0, last at 1."""
+    low, high, flat = 0.0, 1.0, FLAT * abs(first)
     for _ in range(30):
         step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)
-        slope = _exclusivity(W, move, step, -1.0, W, beta)[1] + _loss_slope(*line, step, *terms)
+        slope = slope_at(step)
         if slope > 0:
             high, last = step, slope
         else:
             low, first = step, slope
-        if abs(slope) <= small:
+        if abs(slope) <= flat:
             break
     return step
 
@@ -842,13 +806,28 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
     single = T == 1 and beta == 0
     XW, XM = W @ X.T, np.empty((T, n))
     ya, share = np.empty((T, n)), np.zeros((T, n))
-    sums, factor = np.empty(5), np.empty((d, d))
-    move = np.empty((T, d))
+    move, factor = np.empty((T, d)), np.empty((d, d))
+    terms = _loss_terms if p in (1.0, 2.0) else _power_terms
     last_gap, last_G = np.inf, None
 
     def evaluate():
-        loss, dual = _evaluate(XW, b, y, cost, share, p, delta, ya, sums)
-        return loss, dual, ya @ X
+        """Loss, its part of the dual value and X' ya, at the best biases."""
+        loss, dual, balanced = 0.0, 0.0, True
+        for t in range(T):
+            b[t], sums = _best_bias(terms, XW[t], b[t], y, cost[t], share[t], p, delta, ya[t])
+            loss += sums[3]
+            dual += sums[1] - (p - 1.0) * sums[4]
+            balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
+        return loss, dual if balanced else _balance(ya, cost, p), ya @ X
+
+    def slope_at(step):
+        """Slope of the objective along the move, behind the given step; overwrites ya."""
+        slope = _exclusivity(W, move, step, -1.0, G, beta)[1]
+        for t in range(T):
+            bias = b[t] + step * move_b[t]
+            sums = terms(XW[t] + step * XM[t], bias, y, cost[t], share[t], p, delta, ya[t])
+            slope -= ya[t] @ XM[t] + sums[0] * move_b[t]
+        return slope
 
     loss, dual, G = evaluate()
     settled = False
@@ -865,7 +844,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             delta /= SHRINK
             loss, dual, G = evaluate()
         if H is None or p < 2 or gap > FROZEN * last_gap:
-            H, centre = _curvature(X, XW, b, y, cost, share, p, delta, centre)
+            H, centre = _curvature(X, ya, cost, p, delta, centre)
         elif last_G is not None:  # keep the Hessian, corrected by what the last move showed
             _secant(H, move, last_G - G, factor[0])
         last_gap, last_G = gap, G
@@ -895,15 +874,14 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         if last > OVERSHOOT * abs(first):
             b[:] = old_b
             XW -= XM
-            line, terms = (XW, b, XM, move_b), (y, cost, share, p, delta)
-            step = _step_length(W, move, first, last, beta, line, terms)
+            step = _step_length(slope_at, first, last)
             move *= step
             b += step * move_b
             XW += step * XM
             loss, dual, G = evaluate()
         W = W + move
     if report is None and p >= 2 and n > CHUNK:
-        H, centre = _curvature(X, XW, b, y, cost, share, p, delta, centre)
+        H, centre = _curvature(X, ya, cost, p, delta, centre)
     return W, b, H, centre, delta
 
 

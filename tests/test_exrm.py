@@ -357,7 +357,7 @@ def test_row_prox_matches_sorting(seed):
 
 @pytest.mark.parametrize("p", [1.01, 1.5, 2.0, 2.5, 7.0])
 def test_power_prox_is_stationary(p):
-    for v in (1e-8, 0.3, 1.0, 50.0):
+    for v in (2.0**-27, 0.375, 1.0, 50.0):  # 1 - (1 - v) is exact
         for t in (1e-6, 0.1, 1.0, 1e4):
             e = exrm._power_prox(v, t, p)
             assert 0 <= e <= v
@@ -365,10 +365,26 @@ def test_power_prox_is_stationary(p):
                 assert abs(e + t * p * e ** (p - 1) - v) <= 1e-12 * v
             else:  # smaller than floating point can say: even 1e-200 would be too large
                 assert t * p * exrm.TINY ** (p - 1) > v
-            slope, second, e_p = exrm._power_slope(v, t, p)
-            assert_allclose(slope, (v - e) / t, rtol=1e-6, atol=1e-14 * v / t)
+            one, zero, slope = np.ones(1), np.zeros(1), np.empty(1)
+            sums = exrm._power_terms(one - v, 0.0, one, one, zero, p, t, slope)
+            second, e_p = sums[2], sums[4]
+            assert_allclose(slope, (v - e) / t, rtol=1e-6, atol=1e-14 * max(v, 1) / t)
             assert 0 < second <= (1 + 1e-12) / t
             assert_allclose(e_p, e**p, rtol=1e-10, atol=1e-200)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_terms_agree_where_both_apply(p):
+    """Loss, slope and curvature of the fast kernel (p = 1, 2) against the one for any p."""
+    rng = np.random.default_rng(0)
+    xw, y, cost = rng.normal(size=50), np.where(rng.random(50) < 0.5, 1.0, -1.0), rng.random(50)
+    share, delta = (rng.random(50), 0.3) if p == 1 else (np.zeros(50), 0.0)
+    fast, slow = np.empty(50), np.empty(50)
+    one = exrm._loss_terms(xw, 0.2, y, cost, share, p, delta, fast)
+    near = 1 + 1e-9 if p == 1 else 2 + 1e-12  # so that no closed form is taken
+    two = exrm._power_terms(xw, 0.2, y, cost, share, near, delta, slow)
+    assert_allclose(fast, slow, atol=1e-6)
+    assert_allclose(one[:4], two[:4], rtol=1e-5)
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
