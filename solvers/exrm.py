@@ -837,7 +837,8 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         gap = max(objective - dual + conjugate, 0.0)
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = scale * gap / max(1.0, scale * objective)
-        if report and report(iteration, scale * objective, residual) or residual <= tol:
+        stop = report and report(iteration, scale * objective, residual)
+        if stop or residual <= tol or iteration == max_iter:
             break
         if p < 2 and (settled or inner_gap <= INNER * (gap - inner_gap)):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)

@@ -506,6 +506,8 @@ def test_not_converged_warns(solver):
     with pytest.warns(ConvergenceWarning, match=r"after 1 iterations with residual .*max_iter=1"):
         model = PSVM(solver=solver, max_iter=1).fit(X, y)
     assert not model.converged_ and model.n_iter_ == 1 and model.residual_ > model.tol
+    value = naive_objective(X, y, np.ones((1, 100)), 2.0, 2, 0.0, model.coef_.T, model.intercept_)
+    assert_allclose(model.objective_, value, rtol=1e-12)  # of these very coefficients
 
 
 def test_callback_stops_and_sees_the_trace():
