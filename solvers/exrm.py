@@ -89,6 +89,9 @@ def kernel(function=None, **options):
 def read_model(path):
     """Header (dict) and arrays (dict) of a model file; never runs code from it."""
     try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         header = json.loads(str(arrays.pop("header")))
