@@ -52,7 +52,8 @@ ROUNDING = 1e-13  # what is left beyond this is scaled away
 INNER = 0.3  # multipliers move when the inner gap is below this part of the whole
 SHRINK = 3.0  # ... and the envelope gets narrower by this factor, from
 DELTA = 4.0  # ... a width that has the rows of a zero start inside
-LEVEL = 8  # each level of the nested samples has this many times the rows of the last
+LEVEL = 8  # each level of the nested samples has this many times the rows of the last, or twice
+MANY_ROWS = 10_000  # ... that where it has this many rows a feature
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
 LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
@@ -302,7 +303,9 @@ class _Protocol:
                     "which leaves only one class"
                 )
         self.classes_ = classes
-        return X, 2.0 * upper - 1.0, weight
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
@@ -860,7 +863,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             _ridge_step(H, G, W, factor, move)
         else:
             move[0] = np.linalg.solve(H[0] + np.eye(d), (G - W)[0])
-        move_b = -(centre * move).sum(1)
+        move_b = -np.add.reduce(centre * move, axis=1)
         np.matmul(move, X.T, out=XM)
         _, first, _, _, along = _exclusivity(W, move, 0.0, 1.0, G, beta)
         first -= along
@@ -889,32 +892,32 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
     return W, b, H, centre, delta
 
 
-def _solve_newton(X, y, weight, lam, p, beta, tol, scale, max_iter, report):
+def _solve_newton(X, y, cost, p, beta, tol, scale, max_iter, report):
     """Nested samples of the rows, each solution the start of the next; the last is all rows."""
-    (n, d), T = X.shape, weight.shape[0]
+    (n, d), T = X.shape, cost.shape[0]
     if d > n and T == 1 and beta == 0:  # |w| is all that counts: turn the rows into n dimensions
         Q, R = np.linalg.qr(X.T)
         rows = np.ascontiguousarray(R.T)
-        W, b = _solve_newton(rows, y, weight, lam, p, beta, tol, scale, max_iter, report)
+        W, b = _solve_newton(rows, y, cost, p, beta, tol, scale, max_iter, report)
         return W @ Q.T, b
-    sizes = [n]
-    while sizes[-1] // LEVEL >= max(LEVEL_ROWS * d, 400):
-        sizes.append(sizes[-1] // LEVEL)
+    sizes, size = [], n
+    while size >= max(LEVEL_ROWS * d, 400):
+        sizes.append(size)
+        size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
     state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), DELTA if p < 2 else 0.0
-    for size in sizes[:0:-1]:
+    for size in sizes[:0:-1]:  # all but the full set, smallest first
         i, stride = np.arange(size), n // size
-        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, at random
-        part = X.take(rows, 0), y[rows], weight[:, rows] * (lam * n / size)
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
+        part = X.take(rows, 0), y[rows], cost[:, rows] * (n / size)
         enough = LEVEL_TOL if p >= 2 else 0.01 * LEVEL_TOL
         state = _newton(*part, p, beta, max(tol, enough), scale, 100, state, None)
-    return _newton(X, y, lam * weight, p, beta, tol, scale, max_iter, state, report)[:2]
+    return _newton(X, y, cost, p, beta, tol, scale, max_iter, state, report)[:2]
 
 
-def _solve_splitting(X, y, weight, lam, p, beta, tol, max_iter, rho, reweighted, report):
+def _solve_splitting(X, y, cost, p, beta, tol, max_iter, rho, reweighted, report):
     """Algorithm 2. rho > 1: as printed, with the paper's stopping rule; rho = None: the penalty
     is balanced between the residuals instead, and the certified gap decides."""
-    (n, d), T = X.shape, weight.shape[0]
-    cost = lam * weight
+    (n, d), T = X.shape, cost.shape[0]
     W, b, P, Q = np.ones((T, d)), np.zeros(T), np.zeros((T, d)), np.ones((T, d))
     E, Z, XP = np.zeros((T, n)), np.zeros((T, n)), np.zeros((T, n))
     K = np.linalg.inv(np.eye(d) + X.T @ X) if d <= n else None
@@ -1038,27 +1041,30 @@ class ExRM(_Protocol):
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
         X = self._fit_features(X)
-        T, lam, p, beta = self.n_estimators, float(self.lam), float(self.p), float(self.beta)
+        T, p, beta = self.n_estimators, float(self.p), float(self.beta)
         self.trace_ = []
         equal, solver = self.sampling is None, self.solver
-        weight = weight[None] if equal else self._bootstrap(weight)
         if solver == "auto" and not equal and T * X.shape[1] ** 2 > MAX_CURVATURE:
             solver = "alm"
-        if solver == "auto" and equal:  # T equal members: T^2 times PSVM(lam / T, beta / T)
-            W, b = _solve_newton(X, y, weight, lam / T, p, beta / T, self.tol, T * T,
+        cost = weight[None] if equal else self._bootstrap(weight)
+        one = solver == "auto" and equal  # T equal members: T^2 times PSVM(lam / T, beta / T)
+        own = sample_weight is None or not equal  # ... else it may be the caller's array
+        cost = np.multiply(cost, self.lam / T if one else self.lam, out=cost if own else None)
+        if one:
+            W, b = _solve_newton(X, y, cost, p, beta / T, self.tol, T * T,
                                  self.max_iter, self._report)  # fmt: skip
             W, b = np.repeat(W, T, axis=0), np.repeat(b, T)
         elif solver == "auto":
-            W, b = _solve_newton(X, y, weight, lam, p, beta, self.tol, 1.0,
+            W, b = _solve_newton(X, y, cost, p, beta, self.tol, 1.0,
                                  self.max_iter, self._report)  # fmt: skip
         else:
-            weight = np.repeat(weight, T // len(weight), axis=0)
-            W, b = _solve_splitting(X, y, weight, lam, p, beta, self.tol, self.max_iter,
+            cost = np.repeat(cost, T // len(cost), axis=0)
+            W, b = _solve_splitting(X, y, cost, p, beta, self.tol, self.max_iter,
                                     self.rho if solver == "paper" else None,
                                     self.prox == "reweighted", self._report)  # fmt: skip
         self.coef_, self.intercept_ = W, b
-        self.ensemble_coef_, self.ensemble_intercept_ = W.mean(axis=0), float(b.mean())
         self.weights_ = np.full(T, 1.0 / T)
+        self.ensemble_coef_, self.ensemble_intercept_ = self.weights_ @ W, float(self.weights_ @ b)
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_ and solver != "paper":

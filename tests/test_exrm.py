@@ -284,11 +284,10 @@ def test_fact_2_equal_samples_give_one_machine(p, beta):
     assert_allclose(many.objective_, T * T * one.objective_, rtol=1e-9)
     assert np.ptp(many.coef_, axis=0).max() == 0
     # and the general solver, which knows nothing of the reduction, agrees
-    problem = X, y.astype(float), np.ones((T, 60)), lam, float(p), beta
+    cost = lam * np.ones((T, 60))
+    problem = X, y.astype(float), cost, float(p), beta
     W, b = exrm._solve_newton(*problem, 1e-9, 1.0, 500, lambda *_: False)
-    assert_allclose(
-        exrm._objective(X, y, lam * np.ones((T, 60)), p, beta, W, b), many.objective_, rtol=1e-7
-    )
+    assert_allclose(exrm._objective(X, y, cost, p, beta, W, b), many.objective_, rtol=1e-7)
     assert_allclose(W.mean(axis=0), many.ensemble_coef_, atol=1e-3)
 
 
