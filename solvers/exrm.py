@@ -55,6 +55,8 @@ DELTA = 4.0  # ... a width that has the rows of a zero start inside
 LEVEL = 8  # each level of the nested samples has this many times the rows of the last, or twice
 MANY_ROWS = 10_000  # ... that where it has this many rows a feature
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
+FEW_ROWS = 20  # fewer rows a feature than this may be separable: the losses then grow in stages
+STAGE_TOL = 1.0  # ... of a factor 10, each solved to this relative gap
 LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
@@ -904,7 +906,14 @@ def _solve_newton(X, y, cost, p, beta, tol, scale, max_iter, report):
     while size >= max(LEVEL_ROWS * d, 400):
         sizes.append(size)
         size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
-    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), DELTA if p < 2 else 0.0
+    delta = DELTA if p < 2 else 0.0
+    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), delta
+    if n < FEW_ROWS * d and (T > 1 or beta > 0):  # perhaps separable: come from smaller losses
+        energy = cost.sum() / T * X.var(0).mean()
+        for k in range(int(np.log10(max(energy, 1.0))), 0, -1):
+            part = X, y, 0.1**k * cost, p, beta, max(tol, STAGE_TOL), scale, 100
+            W, b, _, centre, _ = _newton(*part, state, None)
+            state = W, b, None, centre, delta
     for size in sizes[:0:-1]:  # all but the full set, smallest first
         i, stride = np.arange(size), n // size
         rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered

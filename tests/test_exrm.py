@@ -426,6 +426,17 @@ def test_wide_separable_data_and_a_large_lam(p):
     assert_allclose(margin, 1 / np.linalg.norm(PSVM(p=1, lam=1e5).fit(X, y).coef_), rtol=0.02)
 
 
+def test_separable_bootstrap_with_a_large_lam_and_bad_scales():
+    """Few rows a feature, columns from 0.01 to 100: without stages, far more iterations."""
+    rng = np.random.default_rng(333)
+    X = rng.normal(size=(123, 55)) * 10 ** rng.uniform(-2, 2, size=55)
+    y = X @ (rng.normal(size=55) / X.std(axis=0)) > 0
+    params = {"n_estimators": 5, "lam": 2000.0, "sampling": "bootstrap", "random_state": 0}
+    for p in (1, 2):
+        model = ExRM(p=p, **params, max_iter=100).fit(X, y)
+        assert model.converged_
+
+
 def test_nothing_to_learn_is_certified():
     """A lam so small that all weights are 0: the multipliers have to be found all the same."""
     X, y = blobs(100, 6)
