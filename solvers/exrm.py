@@ -13,7 +13,8 @@ Method    "auto": semismooth Newton on all members at once. An iteration costs t
           second derivative: there the loss is replaced by its proximal envelope, and multipliers
           move after each inner solution (augmented Lagrangian). The bias is minimised exactly
           after every step, which makes the dual point feasible: its gap certifies the answer,
-          and the fit stops on it. Many rows are solved on nested samples first, to start close.
+          and the fit stops on it. Many rows are solved on nested samples first, to start close;
+          few rows a feature, with losses that grow in stages.
           Equal samples: one machine with lam/T and beta/T is the exact answer for all members.
           "alm": the paper's splitting with a balanced penalty, certified.
           "paper": Algorithm 2 as printed.
