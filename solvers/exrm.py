@@ -668,10 +668,10 @@ def _objective(X, y, cost, p, beta, W, b):
 
 def _best_bias(terms, xw, bias, y, cost, share, p, delta, ya):
     """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums."""
-    low, high, width = -math.inf, math.inf, 1.0
+    bias, low, high, width = float(bias), -math.inf, math.inf, 1.0
     for _ in range(200):
         sums = terms(xw, bias, y, cost, share, p, delta, ya)
-        balance, total, bend = sums[:3]
+        balance, total, bend, _, _ = sums
         if abs(balance) <= BALANCE * total:
             break
         if balance > 0.0:
