@@ -45,6 +45,7 @@ import numpy as np
 from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes: 4x at n = 1e4; NaN kept
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 TINY = 1e-200  # errors below are zero: powers of them would not be exact
 OVERSHOOT = 0.5  # a full step is too long if the slope at its end is more than this part
 FLAT = 0.1  # ... of the first one, then up; a shorter one is sought until it is below this part
@@ -52,7 +53,7 @@ BALANCE = 1e-10  # the bias is exact when both classes' multipliers agree to thi
 ROUNDING = 1e-13  # what is left beyond this is scaled away
 INNER = 0.3  # multipliers move when the inner gap is below this part of the whole
 SHRINK = 3.0  # ... and the envelope gets narrower by this factor, from
-DELTA = 4.0  # ... a width that has the rows of a zero start inside
+DELTA, NARROW = 4.0, 1e-6  # ... a width that has the rows of a zero start inside, down to this
 LEVEL = 8  # each level of the nested samples has this many times the rows of the last, or twice
 MANY_ROWS = 10_000  # ... that where it has this many rows a feature
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
@@ -843,7 +844,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
     for iteration in range(1, max_iter + 1):
         reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
-        gap = max(objective - dual + conjugate, 0.0)
+        gap = max(objective - dual + conjugate, EPS * objective)
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = scale * gap / max(1.0, scale * objective)
         stop = report and report(iteration, scale * objective, residual)
@@ -851,7 +852,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             break
         if p < 2 and (settled or inner_gap <= INNER * (gap - inner_gap)):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)
-            delta /= SHRINK
+            delta = max(delta / SHRINK, NARROW)
             loss, dual, G = evaluate()
         if H is None or p < 2 or gap > FROZEN * last_gap:
             H, centre = _curvature(X, ya, cost, p, delta, centre)
@@ -871,10 +872,10 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         _, first, _, _, along = _exclusivity(W, move, 0.0, 1.0, G, beta)
         first -= along
         settled = not first < 0  # no descent left in floating point
-        if settled and p < 2:
-            continue
-        if settled:
+        if settled and (p >= 2 or delta == NARROW):
             break
+        if settled:
+            continue
         old_b = b.copy()
         b += move_b
         XW += XM
@@ -911,7 +912,8 @@ def _solve_newton(X, y, cost, p, beta, tol, scale, max_iter, report):
     state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), delta
     if n < FEW_ROWS * d and (T > 1 or beta > 0):  # perhaps separable: come from smaller losses
         energy = cost.sum() / T * X.var(0).mean()
-        for k in range(int(np.log10(max(energy, 1.0))), 0, -1):
+        stages = int(np.log10(max(energy, 1.0))) if energy < 1e12 else 12
+        for k in range(stages, 0, -1):
             part = X, y, 0.1**k * cost, p, beta, max(tol, STAGE_TOL), scale, 100
             W, b, _, centre, _ = _newton(*part, state, None)
             state = W, b, None, centre, delta
@@ -959,7 +961,7 @@ def _solve_splitting(X, y, cost, p, beta, tol, max_iter, rho, reweighted, report
         last = objective
         ya = y * np.clip(-y * Z, 0.0, cost if p == 1 else np.where(cost > 0, np.inf, 0.0))
         dual = _balance(ya, cost, p) - _exclusivity(W, W, 0.0, 1.0, ya @ X, beta)[2]
-        residual = max(objective - dual, 0.0) / max(1.0, objective)
+        residual = max(objective - dual, EPS * objective) / max(1.0, objective)
         if report(iteration, objective, residual) or (settled if rho else residual <= tol):
             break
     return W, b

@@ -386,13 +386,29 @@ def test_terms_agree_where_both_apply(p):
     assert_allclose(one[:4], two[:4], rtol=1e-5)
 
 
-@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+@pytest.mark.parametrize("p", [2, 2.5, 3])
 def test_objective_never_increases(p):
+    """Below p = 2 the envelope falls, not the loss itself: no promise there."""
     X, y = blobs(150, 5)
     trace = ExRM(n_estimators=3, p=p, sampling="bootstrap", random_state=0).fit(X, y).trace_
-    if p >= 2:  # below 2 the envelope falls, not the loss itself
-        assert (np.diff(trace) <= 1e-9 * np.abs(trace[1:])).all()
-    assert trace[-1] == min(trace) or p < 2
+    assert len(trace) > 3 and (np.diff(trace) <= 1e-9 * np.abs(trace[1:])).all()
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2])
+def test_a_gap_out_of_reach_ends_finite(p):
+    """No iteration can reach it; the envelope may not get so narrow that numbers break."""
+    X, y = blobs(60, 3)
+    with pytest.warns(ConvergenceWarning):
+        params = {"sampling": "bootstrap", "random_state": 0, "max_iter": 100}
+        model = ExRM(n_estimators=2, p=p, tol=1e-300, **params).fit(X, y)
+    assert model.residual_ < 1e-10 and np.isfinite(model.coef_).all()
+
+
+def test_many_features_take_lapack(monkeypatch):
+    X, y = blobs(80, 12)
+    ours = PSVM(tol=TIGHT).fit(X, y)
+    monkeypatch.setattr(exrm, "SMALL", 0)
+    assert_allclose(PSVM(tol=TIGHT).fit(X, y).coef_, ours.coef_, atol=1e-7)
 
 
 def test_beta_makes_weights_sparse():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import datasets
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,7 +37,7 @@ def test_commands_run_in_their_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{i},{i % 7},{'rosa' if i % 2 else 'alba'}\n" for i in range(40))
     (tmp_path / "my.csv").write_text("a,b,species\n" + rows)
-    data = __import__("datasets").load("heart")
+    data = datasets.load("heart")
     names = [column["name"] for column in data.schema if column["kind"] != "label"]
     table = [",".join(names), *(",".join(map(repr, row)) for row in data.X[:5].tolist())]
     (tmp_path / "new.csv").write_text("\n".join(table) + "\n")
