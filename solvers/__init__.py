@@ -3,4 +3,6 @@
 METHODS = {  # command: (file, class, scaling of the features that its paper uses)
     "exrm": ("exrm", "ExRM", "minmax"),
     "psvm": ("exrm", "PSVM", "minmax"),
+    "drm": ("drm", "DRM", "minmax01"),
+    "nu-svm": ("drm", "NuSVM", "minmax01"),
 }

@@ -1,0 +1,1009 @@
+"""DRM: an ensemble of kernel machines trained together, pushed apart by a bound on their angles.
+
+Problem (minimised over w_1..w_T and rho_1..rho_T):
+
+    1/T sum_t ( -nu rho_t + sum_i v_ti xi_ti^2 / sum_i v_ti )  +  mu sum_{t<s} |w_t + w_s|^2
+    with  y_i w_t.phi(x_i) >= rho_t - xi_ti  and  |w_t| <= 1
+
+    phi belongs to the kernel k + 1: the 1 is the bias. v_ti >= 0 are example weights per member:
+    the given ones, with sampling="bootstrap" times the counts of a draw. The ensemble is the
+    mean of the members. T = 1 is the nu-SVM with squared slack (NuSVM).
+
+Method    Algorithm 1 visits one member after the other. A visit solves the dual (6) by sequential
+          minimal optimisation, pairs chosen to second order, while the multiplier (7) of the
+          norm bound follows every so many pairs: one run, not one run for each multiplier.
+          A pair costs O(n). After each round the gap to a feasible point of the dual of the whole
+          problem certifies the answer, and the fit stops on it. "auto" takes one machine where
+          samples are equal, for that is the exact answer for all members, and ends with Newton's
+          method on the support, O(support^3), where pairs or rounds get on too slowly.
+          The kernel matrix is held in single precision, or its rows used last when it does not fit;
+          the certificate, and all if it fails, is computed in double precision.
+Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
+Departs   mu counts each pair once. Members that nothing holds (mu = 0 or T = 1 and no norm bound,
+          T = 2) get a small proximal term, which vanishes as they settle: no division by 0.
+          With equal samples all members are equal at the optimum: DRM is one machine.
+Symbols   paper          here       meaning                                            shape
+          alpha_t        a          dual variables                                     (T, n)
+          K * yy'        Q          rows of (k + 1) y_i y_j, never one array per member (n, n)
+          w_t            b, M       w_t = sum_i b_ti y_i phi(x_i); its margins Q b_t    (T, n)
+          (T-1) mu + l_t s          what multiplies |w_t|^2; l_t is lambda_            (T,)
+          -mu w~_t       q, Mq      what pulls a member, as b and M                    (n,)
+          2 v / (T sum)  p, c       weight of each squared slack / 2; 1 / p            (T, n)
+Use       m = DRM(n_estimators=21, sampling="bootstrap").fit(X, y); m.predict(X)
+Origin    ensolve, solvers/drm.py, MIT licence
+"""
+
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+from numba import njit
+
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
+ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
+FOLLOW = 100  # pairs between two looks at the norm
+FAR = 1e4  # gradient, in largest margins, of rows that a member does not know
+FIRST = 0.01  # first tolerance on the gradient, in units of nu; rho is at least nu / 2
+NEXT = 0.1  # ... the next allow for this part of the gap,
+LAST = 0.2  # ... and no less than this part of tol
+VISIT = 20  # a visit ends after this many pairs a row
+ROUNDS = 10  # after so many rounds Newton's method takes over,
+SUPPORT = 2500  # ... for no more than so many unknowns,
+STEPS = 40  # ... for at most so many steps
+POLISH = 200  # ... or ends a fit that has no more: its answer is exact to rounding
+LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, down to
+PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
+SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
+SINGLE = 1e-5  # a smaller s, in the same unit, asks for double precision
+CHUNK = 64  # kernel rows at a time: they stay in the cache
+ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
+NEGATIVE = 1e-7  # an eigenvalue below this part of the largest, with a minus, is no rounding
+SAMPLE = 500  # rows of a given kernel matrix whose eigenvalues are looked at
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel(fastmath=LANES)
+def _gains(g, live, eta, q_i, low, eta_i, h, gain, bits):
+    """What each pair (i, k) gains, for a block of k; the largest as the integer of its bits,
+    which order floats >= 0 and whose maximum vectorises."""
+    twice = np.float32(2.0 * h)
+    for k in range(len(g)):
+        fall = np.float32(g[k] - low)
+        value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
+        gain[k] = value if live[k] > 0 else np.float32(0.0)
+    best = np.int32(0)
+    for k in range(len(bits)):
+        best = max(best, bits[k])
+    return best
+
+
+@kernel(fastmath=LANES)
+def _shift(g, bits, q_i, q_j, step):
+    """Move a block of the gradient; its smallest, as an integer in the order of the floats."""
+    for k in range(len(g)):
+        g[k] += step * (np.float64(q_i[k]) - np.float64(q_j[k]))
+    best = np.int64(ORDER)
+    for k in range(len(bits)):
+        best = min(best, bits[k] ^ ((bits[k] >> 63) & ORDER))
+    return best
+
+
+@kernel(fastmath=LANES)
+def _follow(a, c, far, lin, square, sigma, s, g):
+    """The best s for these a, (7): |w| <= 1, sigma what is there without a multiplier."""
+    for k in range(len(a)):
+        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
+    new = max(sigma, 0.5 * math.sqrt(max(square, 0.0)))
+    ratio = s / new
+    for k in range(len(a)):
+        rest = c[k] * a[k] + far[k]
+        g[k] = (g[k] - rest) * ratio + rest
+    return new
+
+
+@kernel(fastmath=LANES)
+def _smo(table, where, used, clock, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
+         a, g, live, gain, eta):  # fmt: skip
+    """Move weight between pairs of a until the gradient g where there is some is nowhere above
+    the smallest by more than tol. Unless fixed, s follows. Returns the row of Q that is missing,
+    or -1; s; the pairs moved."""
+    n = len(a)
+    bits, order = gain.view(np.int32), g.view(np.int64)
+    i, since = -1, 1
+    for pair in range(pairs):
+        if i < 0:
+            h, i = 0.5 / s, 0
+            for k in range(n):
+                eta[k] = diag[k] * h + c[k]
+                live[k] = 1.0 if a[k] > 0.0 else 0.0
+                if g[k] < g[i]:
+                    i = k
+        if where[i] < 0:
+            return i, s, pair
+        low, q_i = g[i], table[where[i]]
+        used[where[i]] = clock + pair
+        top, start = np.int32(0), 0
+        for first in range(0, n, BLOCK):
+            part = slice(first, first + BLOCK)
+            best = _gains(g[part], live[part], eta[part], q_i[part], low, eta[i], h,
+                          gain[part], bits[part])  # fmt: skip
+            if best > top:
+                top, start = best, first
+        j = start
+        while bits[j] != top:
+            j += 1
+        solved = top == 0
+        if g[j] - low <= tol and not solved:
+            high = low
+            for k in range(n):
+                if a[k] > 0.0 and g[k] > high:
+                    high = g[k]
+            solved = high - low <= tol
+        if solved and (fixed or since == 0):
+            return -1, s, pair
+        if not fixed and (solved or since == FOLLOW):
+            s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
+            continue
+        if where[j] < 0:
+            return j, s, pair
+        q_j = table[where[j]]
+        used[where[j]] = clock + pair
+        move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
+        if not move < a[j]:
+            move, live[j] = a[j], 0.0
+        a[i] += move
+        a[j] -= move
+        live[i] = 1.0
+        g[i] += move * c[i]
+        g[j] -= move * c[j]
+        lowest, start = np.int64(ORDER), 0
+        for first in range(0, n, BLOCK):
+            part = slice(first, first + BLOCK)
+            least = _shift(g[part], order[part], q_i[part], q_j[part], move * h)
+            if least < lowest:
+                lowest, start = least, first
+        i = start
+        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest:
+            i += 1
+        since += 1
+    return -1, s, pairs
+
+
+# -- solver -------------------------------------------------------------------------------------
+def _kernel_to(kind, Z, gamma, degree, coef0):
+    """The function of X that gives k(X, Z) + 1; a precomputed X is k(X, Z) already."""
+    if kind == "precomputed":
+        return lambda X, dtype: (X + 1.0).astype(dtype, copy=False)
+    if kind != "rbf":
+        right = np.ascontiguousarray(Z.T)
+        power = 1 if kind == "linear" else degree
+        factor, shift = (1.0, 0.0) if kind == "linear" else (gamma, coef0)
+        return lambda X, dtype: ((factor * (X @ right) + shift) ** power + 1.0).astype(dtype)
+    centre = Z.mean(axis=0)
+    unit = np.ones(len(Z))
+    Z = math.sqrt(2.0 * gamma) * (Z - centre)
+    right = np.ascontiguousarray(np.column_stack((Z, unit, -0.5 * (Z**2).sum(axis=1))).T)
+
+    def rbf(X, dtype):
+        X = math.sqrt(2.0 * gamma) * (X - centre)
+        left = np.column_stack((X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))))
+        values = (left @ right).astype(dtype, copy=False)  # -gamma |x - z|^2
+        np.exp(values, out=values)
+        values += 1.0
+        return values
+
+    return rbf
+
+
+def _mean_distance(X, weight):
+    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two."""
+    X = X - X.mean(axis=0)
+    squares, total = (X**2).sum(axis=1), 0.0
+    for first in range(0, len(X), CHUNK):
+        part, rest = slice(first, first + CHUNK), slice(first, None)
+        distance = X[part] @ X[rest].T
+        distance *= -2.0
+        distance += squares[part, None]
+        distance += squares[rest]
+        np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
+        size = len(distance)
+        distance[:, :size] *= 0.5  # both orders of a pair are here, but for later columns
+        total += 2.0 * float(weight[part] @ (distance @ weight[rest]))
+    return total / weight.sum() ** 2
+
+
+class _Rows:
+    """Rows of Q = yy' * (k + 1): all, or as many as fit and were used last."""
+
+    def __init__(self, kernel_to_X, X, y, diag, megabytes):
+        self.kernel_to_X, self.X, self.y, self.diag = kernel_to_X, X, y, diag
+        self.megabytes, self.clock = megabytes, 0
+
+    def hold(self, dtype):
+        """Keep rows in this precision from now on."""
+        n = self.y.size
+        slots = int(self.megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
+        slots = min(n, max(2, slots))
+        self.table = np.empty((slots, n), dtype)
+        self.where, self.used = np.full(n, -1), np.full(slots, -1)
+        self.complete, self.exact = slots == n, dtype is np.float64
+        if self.complete:
+            for first in range(0, n, CHUNK):
+                part = slice(first, first + CHUNK)
+                self.table[part] = self.compute(part, dtype)
+            self.where[:] = np.arange(n)
+
+    def compute(self, part, dtype=np.float64):
+        block = self.kernel_to_X(self.X[part], dtype)
+        block *= self.y[part, None].astype(dtype)
+        block *= self.y.astype(dtype)
+        return block
+
+    def fetch(self, i):
+        """Row i in the place of the one that has not been used for longest."""
+        slot = self.used.argmin()
+        self.where[self.where == slot] = -1
+        self.table[slot] = self.compute(slice(i, i + 1), self.table.dtype)[0]
+        self.where[i], self.used[slot] = slot, self.clock
+
+    def times(self, *parts, exact=False):
+        """Q b for each row b of the parts."""
+        B = np.concatenate(parts)
+        out = np.zeros(B.shape)
+        held = self.complete and (self.exact or not exact)
+        for first in range(0, B.shape[1], CHUNK):
+            part = slice(first, first + CHUNK)
+            if B[:, part].any():
+                rows = self.table[part] if held else self.compute(part)
+                out += B[:, part].astype(rows.dtype) @ rows
+        return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
+
+
+def _visit(rows, a, Qa, c, far, lin, square, sigma, s, tol, pairs, fixed=False):
+    """SMO on one member; a and Qa = Q a are updated. Returns s and the pairs that were left."""
+    g = (Qa + lin) * (0.5 / s) + c * a + far
+    live, gain, eta = np.empty((3, a.size), np.float32)
+    missing = 0
+    while missing >= 0:
+        missing, s, moved = _smo(rows.table, rows.where, rows.used, rows.clock, rows.diag, c, far,
+                                 lin, square, sigma, s, fixed, tol, pairs, a, g, live, gain, eta)  # fmt: skip
+        pairs -= moved
+        rows.clock += moved + 1
+        if missing >= 0:
+            rows.fetch(missing)
+    np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
+    return s, pairs
+
+
+def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
+    """Newton's method on the optimality conditions of all members, each held near its b by eps.
+    Returns a, Q a, b, M and lam, or None if it does not settle from here."""
+    T, inside, live = len(a), p > 0, a > 0
+    try:
+        for _ in range(STEPS):
+            t, i = np.nonzero(live)  # member and row of each unknown
+            if t.size > SUPPORT:
+                break
+            known, at = np.unique(i, return_inverse=True)
+            Q = rows.compute(known)
+            N = np.linalg.inv(np.diag(own + eps + lam) + mu)  # w = N (u + 2 eps w_old) / 2
+            H = 0.5 * N[t[:, None], t] * Q[at][:, i]
+            H[np.diag_indices(t.size)] += 1.0 / p[t, i]
+            member = np.equal.outer(t, np.arange(T)).astype(float)
+            solved = np.linalg.solve(H, np.column_stack((member, eps * (N @ M)[t, i])))
+            unit, shift = solved[:, :T], solved[:, T]
+            sums = member.T @ unit
+            rho = np.linalg.solve(sums, total + member.T @ shift)
+            new = np.zeros(a.shape)
+            new[t, i] = unit @ rho - shift
+            Qa = new[:, known] @ Q
+            new_b, new_M = N @ (0.5 * new + eps * b), N @ (0.5 * Qa + eps * M)
+            gram = new_b @ new_M.T
+            norm = np.sqrt(np.maximum(gram.diagonal(), 0.0))
+            step, bound = np.zeros(T), (lam > 0) | (norm > 1.0)
+            if bound.any():  # 1 / |w| is almost linear in lam
+                turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
+                turn -= unit @ np.linalg.solve(sums, member.T @ turn)
+                slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
+                step[bound] = np.linalg.solve(slope[bound][:, bound], (norm**2 * (1 - norm))[bound])
+            step = np.maximum(step, -lam)
+            was, live = live, inside & (new_M < rho[:, None])
+            if (was == live).all() and (abs(step) <= SETTLED * (own + eps + lam)).all():
+                return new, Qa, new_b, new_M, lam
+            lam = lam + step
+    except np.linalg.LinAlgError:
+        pass
+    return None
+
+
+def _best_rho(M, p, total):
+    """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2, each member: Newton from above."""
+    rho = M.max(axis=1) + total / p.sum(axis=1)
+    while True:
+        below = np.where(M < rho[:, None], p, 0.0)
+        new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
+        if not (new < rho).any():
+            return rho
+        rho = np.minimum(new, rho)
+
+
+def _certificate(a, Qa, b, M, lam, p, total, mu, own):
+    """At the members, scaled into |w| <= 1: the objective, its gap to the better of two lower
+    bounds, rho, the inner products and the members themselves."""
+    gram = b @ M.T
+    inside = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
+    b, M, gram = b * inside[:, None], M * inside[:, None], gram * np.outer(inside, inside)
+    rho = _best_rho(M, p, total)
+    penalty = own * gram.trace() + mu * gram.sum()
+    objective = (0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
+                 - total * rho.sum() + penalty)  # fmt: skip
+    slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
+    # the penalty is above its tangent at these members, and what is left is least on the spheres
+    rest, Q_rest = (x - 2.0 * (own * w + mu * w.sum(axis=0)) for x, w in ((a, b), (Qa, M)))
+    bound = -penalty - np.sqrt(np.maximum((rest * Q_rest).sum(axis=1), 0.0)).sum()
+    d = own + lam
+    if d.min() > SETTLED * (d.max() + mu):  # the dual at these multipliers
+        U = a @ Qa.T / np.outer(d, d)
+        least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
+        bound = max(bound, -0.25 * least - lam.sum())
+    gap = max(objective + slack - bound, EPS * abs(objective))
+    return float(objective), float(gap), rho, gram, b
+
+
+def _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta):
+    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
+    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
+    weak = PROX * rows.diag.mean()
+    eps = weak if sigma < weak else 0.0
+    for t in range(len(a)):
+        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
+        s, left = _visit(rows, a[t], Qa[t], c[t], far[t], 2.0 * Mq, 4.0 * float(q @ Mq),
+                         sigma + eps, sigma + eps + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
+        sum_b -= b[t]
+        sum_M -= M[t]
+        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
+        sum_b += b[t]
+        sum_M += M[t]
+        lam[t] = max(s - sigma - eps, 0.0)
+        short = short or left == 0
+    return short
+
+
+def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
+    """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
+    Newton's method and goes on until the gap does not fall any more."""
+    T, n = p.shape
+    mu = mu if T > 1 else 0.0
+    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
+    inside, size = p > 0, rows.diag.mean()
+    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
+    far = np.where(inside, 0.0, FAR * (nu + math.sqrt(rows.diag.max())))
+    a = total * p / p.sum(axis=1)[:, None]
+    b = np.zeros((T, n)) if b is None else b.copy()
+    Qa, M = rows.times(a, b)
+    lam, delta, last = np.ones(T), FIRST * nu, np.inf
+    newton, eps = False, LOOSE * size if own < PROX * size else 0.0
+
+    def certify(exact):
+        nonlocal Qa, M
+        if exact:
+            Qa, M = rows.times(a, b, exact=True)
+        return _certificate(a, Qa, b, M, lam, p, total, mu, own)
+
+    def close(state):
+        return state[1] <= tol * abs(state[0])
+
+    for iteration in range(1, max_iter + 1):
+        found = _newton(rows, a, b, M, lam, p, total, mu, own, eps) if newton else None
+        if found is not None:
+            a, Qa, b, M, lam = found
+            short, eps = True, max(0.1 * eps, PROX * size) if eps else 0.0
+        else:
+            short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
+            eps = max(30.0 * eps, PROX * size) if newton else eps
+        state = certify(exact=False)
+        sure = rows.exact
+        if not sure and (close(state) or iteration % ROUNDS == 0 or lam.min() < SINGLE * size - sigma):
+            state, sure = certify(exact=True), True
+            if not close(state):
+                rows.hold(np.float64)
+        objective, gap, good = *state[:2], close(state)
+        if report(iteration, objective, gap / max(1.0, abs(objective))):
+            break
+        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
+        if good and not polish and (not paper or gap > 0.5 * last):
+            break
+        delta = min(0.5 * delta, max(NEXT * gap, LAST * tol * abs(objective)) / nu)
+        newton = polish or not paper and (short or newton or iteration % ROUNDS == 0)
+        last = gap
+    state = state if sure else certify(exact=True)
+    return lam, *state
+
+
+# -- estimator ----------------------------------------------------------------------------------
+class DRM(_Protocol):
+    """Diversity regularized machine.
+
+    Parameters
+    ----------
+    n_estimators : int >= 1
+        Number of members T.
+    nu : float > 0
+        Weight of the margin rho against the squared slacks.
+    mu : float >= 0
+        Weight of the diversity term.
+    kernel : "rbf", "linear", "poly" or "precomputed"
+        exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: the kernel's values,
+        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias.
+    gamma : "mean_distance", "scale" or float > 0
+        "mean_distance" is the paper's 1 / (2 w^2), w the mean distance between training rows;
+        "scale" is 1 / (d * variance of X).
+    degree : int >= 1
+        Of the poly kernel.
+    coef0 : float >= 0
+        Of the poly kernel.
+    sampling : None or "bootstrap"
+        None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
+        each member its own sample: then they differ.
+    solver : "auto" or "alternating"
+        "alternating" is Algorithm 1 with all members, until they settle; "auto" trains one machine
+        where samples are equal, and ends with Newton's method where Algorithm 1 is slow.
+    cache_size : float > 0
+        Megabytes for kernel values. Up to n = 11,000 rows all fit into the default; beyond, rows
+        are computed anew when they are needed again.
+    tol : float > 0
+        Target for `residual_`; the fit goes on to the same gap relative to |objective_|.
+    max_iter : int >= 1
+        Most rounds over the members.
+    random_state : None or int
+        Seed of the bootstrap.
+    verbose : int
+        1 prints a line an iteration.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops.
+
+    Attributes
+    ----------
+    dual_coef_ (T, n) : w_t = sum_i dual_coef_[t, i] phi(x_i), labels included
+    support_ : training rows with a coefficient; support_vectors_ : those rows, if not precomputed
+    rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 where |w_t| < 1
+    gram_ (T, T) : inner products of the members
+    gamma_ : of the rbf and poly kernels
+    weights_ (T,) : 1 / T each
+    objective_, residual_ : value of the problem, certified duality gap / max(1, |objective_|)
+    n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = DRM(n_estimators=5, sampling="bootstrap", random_state=0).fit(X, y)
+    >>> model.score(X, y), model.residual_ <= model.tol
+    """
+
+    _rules = {
+        "n_estimators": _at_least(1),
+        "nu": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        "mu": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "kernel": _one_of("rbf", "linear", "poly", "precomputed"),
+        "gamma": (
+            lambda v: v in ("mean_distance", "scale") or 0 < v < np.inf,
+            "'mean_distance', 'scale' or a finite number > 0",
+        ),
+        "degree": _at_least(1),
+        "coef0": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "sampling": _one_of(None, "bootstrap"),
+        "solver": _one_of("auto", "alternating"),
+        "cache_size": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        "tol": (lambda v: v > 0, "a number > 0"),
+        "max_iter": _at_least(1),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
+    }
+
+    def __init__(
+        self, n_estimators=21, nu=0.5, mu=0.01, kernel="rbf", gamma="mean_distance", degree=3,
+        coef0=1.0, sampling=None, solver="auto", cache_size=500.0, tol=1e-6, max_iter=200,
+        random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss, a
+        weight of 2 is the row twice."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        self._check_kernel(X)
+        n, used = len(X), np.flatnonzero(weight)
+        if used.size < n:
+            y, weight = y[used], weight[used]
+            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        T = self.n_estimators
+        self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
+        self._set_gamma(X, weight)
+        rows = _Rows(self._kernel_to(X), X, y, self._diagonal(X), self.cache_size)
+        rows.hold(np.float32 if self.solver == "auto" else np.float64)
+        v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
+        one = self.solver == "auto" and self.sampling is None
+        v = v if one else np.repeat(v, T // len(v), axis=0)
+        p = 2.0 / len(v) * v / v.sum(axis=1)[:, None]
+        mu = float(self.mu)
+        lam, objective, gap, rho, gram, b = _solve(
+            rows, p, float(self.nu), mu, 2.0 * mu * T * (T - 1) if one else 0.0, self.tol,
+            self.max_iter, self.solver == "alternating", self._report,
+        )  # fmt: skip
+        members = np.zeros(T, np.intp) if one else np.arange(T)  # T equal ones share the multiplier
+        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)
+        self.gram_ = gram[np.ix_(members, members)]
+        self.dual_coef_ = np.zeros((T, n))
+        self.dual_coef_[:, used] = (b * y)[members]
+        self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
+        if self.kernel != "precomputed":
+            self.support_vectors_ = X[np.searchsorted(used, self.support_)]
+        self.trace_[-1] = self.objective_ = objective
+        self.trace_, self.residual_ = np.array(self.trace_), gap / max(1.0, abs(objective))
+        self.converged_ = bool(self.residual_ <= self.tol)
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
+                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter}, nu or mu",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def votes(self, X):
+        """Output of every member, (n, T)."""
+        X = self._check_X(X)
+        if self.kernel == "precomputed":
+            X, values = X[:, self.support_], self._kernel_to(None)
+        else:
+            values = self._kernel_to(self.support_vectors_)
+        coef, out = self.dual_coef_[:, self.support_].T, np.empty((len(X), len(self.dual_coef_)))
+        for first in range(0, len(X), CHUNK):
+            part = slice(first, first + CHUNK)
+            out[part] = values(X[part], np.float64) @ coef
+        return out
+
+    def decision_function(self, X):
+        """Mean of the members' outputs, (n,)."""
+        return self.votes(X) @ self.weights_
+
+    def facts(self):
+        """Figures of the fit that a report should show."""
+        length = np.sqrt(self.gram_.diagonal())
+        cosine = self.gram_ / np.maximum(np.outer(length, length), EPS)
+        angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))[np.triu_indices(len(length), 1)]
+        return {
+            "pairwise angle (degrees)": float(angles.mean()) if angles.size else 0.0,
+            "members at the norm bound (%)": 100.0 * float((self.lambda_ > 0).mean()),
+        }
+
+    def _bootstrap(self, weight):
+        """Example weights of each member: how often it drew the row, times the row's own weight."""
+        rng = np.random.default_rng(self.random_state)
+        n = weight.size
+        return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
+                         for _ in range(self.n_estimators)])  # fmt: skip
+
+    def _report(self, iteration, objective, residual):
+        """Keep the state of the iteration; True when the callback asks to stop."""
+        self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
+        self.trace_.append(objective)
+        if self.verbose:
+            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
+                  f"residual {residual:.2e}")  # fmt: skip
+        if self.callback is None:
+            return False
+        return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
+
+    def _set_gamma(self, X, weight):
+        if self.kernel not in ("rbf", "poly"):
+            return
+        if self.gamma == "mean_distance":
+            width = _mean_distance(X, weight)
+            self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
+        elif self.gamma == "scale":
+            mean = weight @ X / weight.sum()
+            spread = float((weight @ (X - mean.mean()) ** 2).mean() / weight.sum())
+            self.gamma_ = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        else:
+            self.gamma_ = float(self.gamma)
+
+    def _kernel_to(self, Z):
+        gamma = getattr(self, "gamma_", None)
+        return _kernel_to(self.kernel, Z, gamma, self.degree, float(self.coef0))
+
+    def _diagonal(self, X):
+        """k(x, x) + 1."""
+        if self.kernel == "precomputed":
+            return X.diagonal() + 1.0
+        squares = (X**2).sum(axis=1)
+        if self.kernel == "rbf":
+            return np.full(len(X), 2.0)
+        if self.kernel == "linear":
+            return squares + 1.0
+        return (self.gamma_ * squares + self.coef0) ** self.degree + 1.0
+
+    def _check_kernel(self, X):
+        """A given kernel matrix has to be square and symmetric, and should be semi-definite."""
+        if self.kernel != "precomputed":
+            return
+        who, n = type(self).__name__, len(X)
+        if X.shape != (n, n):
+            raise ValueError(
+                f"{who}: kernel='precomputed' needs a square kernel matrix of the training rows, "
+                f"got shape {X.shape}"
+            )
+        wrong = abs(X - X.T)
+        if wrong.max() > ASYMMETRY * abs(X).max():
+            i, j = np.unravel_index(wrong.argmax(), wrong.shape)
+            raise ValueError(
+                f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:g} and "
+                f"K[{j}, {i}] = {X[j, i]:g}; pass (K + K.T) / 2 if that is rounding"
+            )
+        rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+        values = np.linalg.eigvalsh(X[np.ix_(rows, rows)] + 1.0)
+        if values[0] < -NEGATIVE * max(values[-1], EPS):
+            warnings.warn(
+                f"{who}: the kernel matrix is not positive semi-definite (eigenvalue "
+                f"{values[0]:.2g}): the problem is not convex and the result not certified",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class NuSVM(DRM):
+    """nu-SVM with squared slack: DRM with one member; parameters and attributes as there.
+
+    Parameters
+    ----------
+    nu, kernel, gamma, degree, coef0, sampling, solver, cache_size, tol, max_iter, random_state, \
+verbose, callback : as in DRM
+    """
+
+    n_estimators, mu = 1, 0.0
+
+    def __init__(
+        self, nu=0.5, kernel="rbf", gamma="mean_distance", degree=3, coef0=1.0, sampling=None,
+        solver="auto", cache_size=500.0, tol=1e-6, max_iter=200, random_state=None, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (NuSVM(), DRM(), DRM(sampling="bootstrap", random_state=0)):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_iter_} iterations, objective {model.objective_:.6f}, "
+              f"gap {model.residual_:.1e}, accuracy {model.score(blobs, labels):.3f}, "
+              f"{model.facts()}")  # fmt: skip
+        assert model.residual_ <= model.tol
