@@ -206,7 +206,7 @@ def run_method(args):
         "protocol": protocol | {"scale": args.scale} | ({"train": None} if args.cv else {}),
         "params": params,
         "trials": trials,
-        "summary": {key: spread([trial[key] for trial in trials]) for key in trials[0]},
+        "summary": summarise(trials),
         "compile_seconds": compile_seconds,
         "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in caught],
         "versions": {"python": sys.version.split()[0]}
@@ -262,6 +262,7 @@ def run_trial(model, data, train, test, scale):
         "objective": float(model.objective_),
         "converged": bool(model.converged_),
         "fit_seconds": seconds,
+        "facts": model.facts() if hasattr(model, "facts") else {},
     }
 
 
@@ -335,6 +336,16 @@ def run_datasets(args):
 # -- output ----------------------------------------------------------------------------------------
 
 
+def summarise(trials):
+    """Spread of every figure over the trials."""
+    return {
+        key: summarise([trial[key] for trial in trials])
+        if isinstance(value, dict)
+        else spread([trial[key] for trial in trials])
+        for key, value in trials[0].items()
+    }
+
+
 def spread(values):
     mean = sum(values) / len(values)
     squares = sum((value - mean) ** 2 for value in values)
@@ -389,6 +400,8 @@ def report(result):
         if params.get("sampling", "") is None:
             members += "; --sampling bootstrap gives each its own sample"
     line("members", members)
+    for name, values in summary["facts"].items():
+        line("", f"{name}: {values['mean']:.4g}")
     line("iterations", span("iterations", f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"))
 
     failed = sum(not trial["converged"] for trial in trials)

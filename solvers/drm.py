@@ -44,14 +44,16 @@ import numpy as np
 from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
+TINY = 1e-300  # instead of a division by 0
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
 ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
 FOLLOW = 100  # pairs between two looks at the norm
 FAR = 1e4  # gradient, in largest margins, of rows that a member does not know
 FIRST = 0.01  # first tolerance on the gradient, in units of nu; rho is at least nu / 2
-NEXT = 0.1  # ... the next allow for this part of the gap,
-LAST = 0.2  # ... and no less than this part of tol
+NEXT = 0.3  # ... each next one is this part of the last at most, or
+GOAL = 0.1  # ... what should give this part of the gap asked for: it is about quadratic in it
+DEEPER = 0.1  # of the violation is left when other rows of Q are loaded
 VISIT = 20  # a visit ends after this many pairs a row
 ROUNDS = 10  # after so many rounds Newton's method takes over,
 SUPPORT = 2500  # ... for no more than so many unknowns,
@@ -61,7 +63,9 @@ LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, dow
 PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 SINGLE = 1e-5  # a smaller s, in the same unit, asks for double precision
-CHUNK = 64  # kernel rows at a time: they stay in the cache
+CELLS = 2**16  # kernel values at a time: they stay in the cache
+LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
+ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
 ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
 NEGATIVE = 1e-7  # an eigenvalue below this part of the largest, with a minus, is no rounding
 SAMPLE = 500  # rows of a given kernel matrix whose eigenvalues are looked at
@@ -424,11 +428,11 @@ def _follow(a, c, far, lin, square, sigma, s, g):
 
 
 @kernel(fastmath=LANES)
-def _smo(table, where, used, clock, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
+def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
          a, g, live, gain, eta):  # fmt: skip
     """Move weight between pairs of a until the gradient g where there is some is nowhere above
-    the smallest by more than tol. Unless fixed, s follows. Returns the row of Q that is missing,
-    or -1; s; the pairs moved."""
+    the smallest by more than tol, among the rows of Q in the table. Unless fixed, s follows.
+    Returns s and the pairs moved."""
     n = len(a)
     bits, order = gain.view(np.int32), g.view(np.int64)
     i, since = -1, 1
@@ -437,13 +441,10 @@ def _smo(table, where, used, clock, diag, c, far, lin, square, sigma, s, fixed, 
             h, i = 0.5 / s, 0
             for k in range(n):
                 eta[k] = diag[k] * h + c[k]
-                live[k] = 1.0 if a[k] > 0.0 else 0.0
+                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
                 if g[k] < g[i]:
                     i = k
-        if where[i] < 0:
-            return i, s, pair
         low, q_i = g[i], table[where[i]]
-        used[where[i]] = clock + pair
         top, start = np.int32(0), 0
         for first in range(0, n, BLOCK):
             part = slice(first, first + BLOCK)
@@ -458,18 +459,15 @@ def _smo(table, where, used, clock, diag, c, far, lin, square, sigma, s, fixed, 
         if g[j] - low <= tol and not solved:
             high = low
             for k in range(n):
-                if a[k] > 0.0 and g[k] > high:
+                if live[k] > 0 and g[k] > high:
                     high = g[k]
             solved = high - low <= tol
         if solved and (fixed or since == 0):
-            return -1, s, pair
+            return s, pair
         if not fixed and (solved or since == FOLLOW):
             s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
             continue
-        if where[j] < 0:
-            return j, s, pair
         q_j = table[where[j]]
-        used[where[j]] = clock + pair
         move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
         if not move < a[j]:
             move, live[j] = a[j], 0.0
@@ -488,49 +486,83 @@ def _smo(table, where, used, clock, diag, c, far, lin, square, sigma, s, fixed, 
         while order[i] ^ ((order[i] >> 63) & ORDER) != lowest:
             i += 1
         since += 1
-    return -1, s, pairs
+    return s, pairs
+
+
+@kernel(fastmath={"contract"})
+def _exp(x, whole):
+    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's."""
+    for k in range(len(x)):
+        value = max(x[k], -700.0)
+        whole[k] = value * (1.0 / LOG2_HIGH) + ROUND  # its last bits are the power of 2
+        power = whole[k] - ROUND
+        r = value - power * LOG2_HIGH - power * LOG2_LOW
+        series = 1.0 / 479001600.0
+        series = series * r + 1.0 / 39916800.0
+        series = series * r + 1.0 / 3628800.0
+        series = series * r + 1.0 / 362880.0
+        series = series * r + 1.0 / 40320.0
+        series = series * r + 1.0 / 5040.0
+        series = series * r + 1.0 / 720.0
+        series = series * r + 1.0 / 120.0
+        series = series * r + 1.0 / 24.0
+        series = series * r + 1.0 / 6.0
+        series = series * r + 0.5
+        series = series * r + 1.0
+        x[k] = series * r + 1.0
+    bits, powers = x.view(np.int64), whole.view(np.int64)
+    for k in range(len(bits)):
+        bits[k] += powers[k] << 52
 
 
 # -- solver -------------------------------------------------------------------------------------
 def _kernel_to(kind, Z, gamma, degree, coef0):
-    """The function of X that gives k(X, Z) + 1; a precomputed X is k(X, Z) already."""
+    """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
     if kind == "precomputed":
-        return lambda X, dtype: (X + 1.0).astype(dtype, copy=False)
+        return lambda X, dtype, first=0: (X[:, first:] + 1.0).astype(dtype, copy=False)
     if kind != "rbf":
         right = np.ascontiguousarray(Z.T)
-        power = 1 if kind == "linear" else degree
-        factor, shift = (1.0, 0.0) if kind == "linear" else (gamma, coef0)
-        return lambda X, dtype: ((factor * (X @ right) + shift) ** power + 1.0).astype(dtype)
-    centre = Z.mean(axis=0)
-    unit = np.ones(len(Z))
+        factor, shift, power = (1.0, 0.0, 1) if kind == "linear" else (gamma, coef0, degree)
+
+        def polynomial(X, dtype, first=0):
+            values = factor * (X @ right[:, first:]) + shift
+            return (values**power + 1.0).astype(dtype, copy=False)
+
+        return polynomial
+    centre, unit = Z.mean(axis=0), np.ones(len(Z))
     Z = math.sqrt(2.0 * gamma) * (Z - centre)
     right = np.ascontiguousarray(np.column_stack((Z, unit, -0.5 * (Z**2).sum(axis=1))).T)
 
-    def rbf(X, dtype):
+    def rbf(X, dtype, first=0):
         X = math.sqrt(2.0 * gamma) * (X - centre)
         left = np.column_stack((X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))))
-        values = (left @ right).astype(dtype, copy=False)  # -gamma |x - z|^2
-        np.exp(values, out=values)
+        values = left @ right[:, first:]  # -gamma |x - z|^2
+        flat = values.reshape(-1)
+        _exp(flat, np.empty(flat.size))
         values += 1.0
-        return values
+        return values.astype(dtype, copy=False)
 
     return rbf
+
+
+def _chunks(n, width=None):
+    """Slices of n rows, so many that their kernel values with `width` others stay in the cache."""
+    size = max(8, CELLS // (width or n))
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))
 
 
 def _mean_distance(X, weight):
     """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two."""
     X = X - X.mean(axis=0)
-    squares, total = (X**2).sum(axis=1), 0.0
-    for first in range(0, len(X), CHUNK):
-        part, rest = slice(first, first + CHUNK), slice(first, None)
-        distance = X[part] @ X[rest].T
-        distance *= -2.0
-        distance += squares[part, None]
-        distance += squares[rest]
-        np.sqrt(np.maximum(distance, 0.0, out=distance), out=distance)
-        size = len(distance)
-        distance[:, :size] *= 0.5  # both orders of a pair are here, but for later columns
-        total += 2.0 * float(weight[part] @ (distance @ weight[rest]))
+    squares, unit, total = (X**2).sum(axis=1), np.ones(len(X)), 0.0
+    left = np.column_stack((-2.0 * X, squares, unit))
+    right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
+    for part in _chunks(len(X)):
+        distance = left[part] @ right[:, part.start :]
+        np.maximum(distance, 0.0, out=distance)
+        np.sqrt(distance, out=distance)
+        distance[:, : len(distance)] *= 0.5  # here are both orders of a pair, later only one
+        total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
     return total / weight.sum() ** 2
 
 
@@ -539,45 +571,53 @@ class _Rows:
 
     def __init__(self, kernel_to_X, X, y, diag, megabytes):
         self.kernel_to_X, self.X, self.y, self.diag = kernel_to_X, X, y, diag
-        self.megabytes, self.clock = megabytes, 0
+        self.megabytes, self.far = megabytes, FAR * (1.0 + math.sqrt(diag.max()))
 
     def hold(self, dtype):
-        """Keep rows in this precision from now on."""
+        """Keep rows in this precision from now on; all of them, if they fit."""
         n = self.y.size
         slots = int(self.megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
         slots = min(n, max(2, slots))
-        self.table = np.empty((slots, n), dtype)
-        self.where, self.used = np.full(n, -1), np.full(slots, -1)
+        self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
+        self.used, self.clock = np.zeros(slots, np.int64), 0
         self.complete, self.exact = slots == n, dtype is np.float64
         if self.complete:
-            for first in range(0, n, CHUNK):
-                part = slice(first, first + CHUNK)
-                self.table[part] = self.compute(part, dtype)
+            for part in _chunks(n):
+                self.table[part, part.start :] = self.compute(part, dtype, part.start)
+                self.table[part.stop :, part] = self.table[part, part.stop :].T
             self.where[:] = np.arange(n)
 
-    def compute(self, part, dtype=np.float64):
-        block = self.kernel_to_X(self.X[part], dtype)
-        block *= self.y[part, None].astype(dtype)
-        block *= self.y.astype(dtype)
-        return block
+    def load(self, wanted):
+        """Have these rows in the table, new ones where the longest unused were."""
+        self.clock += 1
+        held = self.where[wanted]
+        missing = wanted[held < 0]
+        self.used[held[held >= 0]] = self.clock
+        slots = self.used.argsort(kind="stable")[: missing.size]
+        self.where[np.isin(self.where, slots)] = -1
+        for part in _chunks(missing.size, self.y.size):
+            self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
+        self.where[missing], self.used[slots] = slots, self.clock
 
-    def fetch(self, i):
-        """Row i in the place of the one that has not been used for longest."""
-        slot = self.used.argmin()
-        self.where[self.where == slot] = -1
-        self.table[slot] = self.compute(slice(i, i + 1), self.table.dtype)[0]
-        self.where[i], self.used[slot] = slot, self.clock
+    def compute(self, part, dtype=np.float64, first=0):
+        """These rows, from column `first` on."""
+        block = self.kernel_to_X(self.X[part], dtype, first)
+        block *= self.y[part, None].astype(dtype)
+        block *= self.y[first:].astype(dtype)
+        return block
 
     def times(self, *parts, exact=False):
         """Q b for each row b of the parts."""
         B = np.concatenate(parts)
         out = np.zeros(B.shape)
         held = self.complete and (self.exact or not exact)
-        for first in range(0, B.shape[1], CHUNK):
-            part = slice(first, first + CHUNK)
-            if B[:, part].any():
-                rows = self.table[part] if held else self.compute(part)
-                out += B[:, part].astype(rows.dtype) @ rows
+        for part in _chunks(B.shape[1]):
+            if held:
+                out += B[:, part].astype(self.table.dtype) @ self.table[part]
+            else:  # Q is symmetric
+                block = self.compute(part, np.float64, part.start)
+                out[:, part.start :] += B[:, part] @ block
+                out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
         return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
 
 
@@ -585,14 +625,23 @@ def _visit(rows, a, Qa, c, far, lin, square, sigma, s, tol, pairs, fixed=False):
     """SMO on one member; a and Qa = Q a are updated. Returns s and the pairs that were left."""
     g = (Qa + lin) * (0.5 / s) + c * a + far
     live, gain, eta = np.empty((3, a.size), np.float32)
-    missing = 0
-    while missing >= 0:
-        missing, s, moved = _smo(rows.table, rows.where, rows.used, rows.clock, rows.diag, c, far,
-                                 lin, square, sigma, s, fixed, tol, pairs, a, g, live, gain, eta)  # fmt: skip
+    goal, out, few = tol, far, max(1, len(rows.table) // 4)
+    while pairs > 0:
+        if not rows.complete:  # work on the rows that violate most
+            order = g.argsort()
+            losing = order[a[order] > 0][-few:]
+            worst = g[losing[-1]] - g[order[0]]
+            if worst <= tol:
+                break
+            rows.load(np.union1d(order[:few], losing))
+            goal, out = max(tol, DEEPER * worst), np.where(rows.where < 0, rows.far, far)
+            g += out - far
+        s, moved = _smo(rows.table, rows.where, rows.diag, c, out, lin, square, sigma, s, fixed,
+                        goal, pairs, a, g, live, gain, eta)  # fmt: skip
         pairs -= moved
-        rows.clock += moved + 1
-        if missing >= 0:
-            rows.fetch(missing)
+        if rows.complete:
+            break
+        g -= out - far
     np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
     return s, pairs
 
@@ -679,14 +728,15 @@ def _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta):
     eps = weak if sigma < weak else 0.0
     for t in range(len(a)):
         q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
-        s, left = _visit(rows, a[t], Qa[t], c[t], far[t], 2.0 * Mq, 4.0 * float(q @ Mq),
-                         sigma + eps, sigma + eps + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
+        square, low = 4.0 * float(q @ Mq), sigma + eps
+        s, left = _visit(rows, a[t], Qa[t], c[t], far[t], 2.0 * Mq, square, low,
+                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
         sum_b -= b[t]
         sum_M -= M[t]
         b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
         sum_b += b[t]
         sum_M += M[t]
-        lam[t] = max(s - sigma - eps, 0.0)
+        lam[t] = max(s - low, 0.0)
         short = short or left == 0
     return short
 
@@ -699,7 +749,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
     inside, size = p > 0, rows.diag.mean()
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
-    far = np.where(inside, 0.0, FAR * (nu + math.sqrt(rows.diag.max())))
+    far = np.where(inside, 0.0, rows.far)
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
@@ -724,9 +774,10 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
             short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
             eps = max(30.0 * eps, PROX * size) if newton else eps
         state = certify(exact=False)
-        sure = rows.exact
-        if not sure and (close(state) or iteration % ROUNDS == 0 or lam.min() < SINGLE * size - sigma):
-            state, sure = certify(exact=True), True
+        rough = lam.min() + sigma < SINGLE * size or iteration % ROUNDS == 0
+        sure = rows.exact or rough or close(state)
+        if sure and not rows.exact:
+            state = certify(exact=True)
             if not close(state):
                 rows.hold(np.float64)
         objective, gap, good = *state[:2], close(state)
@@ -735,7 +786,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
         if good and not polish and (not paper or gap > 0.5 * last):
             break
-        delta = min(0.5 * delta, max(NEXT * gap, LAST * tol * abs(objective)) / nu)
+        delta *= min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap))
         newton = polish or not paper and (short or newton or iteration % ROUNDS == 0)
         last = gap
     state = state if sure else certify(exact=True)
@@ -753,7 +804,8 @@ class DRM(_Protocol):
     nu : float > 0
         Weight of the margin rho against the squared slacks.
     mu : float >= 0
-        Weight of the diversity term.
+        Weight of the diversity term. With equal samples it shrinks the one machine as
+        2 mu T (T - 1) |w|^2 would: too much of it, and only the larger class is ever predicted.
     kernel : "rbf", "linear", "poly" or "precomputed"
         exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: the kernel's values,
         (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias.
@@ -822,7 +874,7 @@ class DRM(_Protocol):
     }
 
     def __init__(
-        self, n_estimators=21, nu=0.5, mu=0.01, kernel="rbf", gamma="mean_distance", degree=3,
+        self, n_estimators=21, nu=0.5, mu=1e-5, kernel="rbf", gamma="mean_distance", degree=3,
         coef0=1.0, sampling=None, solver="auto", cache_size=500.0, tol=1e-6, max_iter=200,
         random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
@@ -871,7 +923,7 @@ class DRM(_Protocol):
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter}, nu or mu",
+                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter} or mu",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -885,8 +937,7 @@ class DRM(_Protocol):
         else:
             values = self._kernel_to(self.support_vectors_)
         coef, out = self.dual_coef_[:, self.support_].T, np.empty((len(X), len(self.dual_coef_)))
-        for first in range(0, len(X), CHUNK):
-            part = slice(first, first + CHUNK)
+        for part in _chunks(len(X), len(self.support_)):
             out[part] = values(X[part], np.float64) @ coef
         return out
 
@@ -896,13 +947,14 @@ class DRM(_Protocol):
 
     def facts(self):
         """Figures of the fit that a report should show."""
-        length = np.sqrt(self.gram_.diagonal())
-        cosine = self.gram_ / np.maximum(np.outer(length, length), EPS)
-        angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))[np.triu_indices(len(length), 1)]
-        return {
-            "pairwise angle (degrees)": float(angles.mean()) if angles.size else 0.0,
-            "members at the norm bound (%)": 100.0 * float((self.lambda_ > 0).mean()),
-        }
+        facts = {"members at the norm bound (%)": 100.0 * float((self.lambda_ > 0).mean())}
+        pairs = np.triu_indices(len(self.gram_), 1)
+        if pairs[0].size:
+            length = np.sqrt(self.gram_.diagonal())
+            cosine = self.gram_ / np.maximum(np.outer(length, length), TINY)
+            angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
+            facts["pairwise angle (degrees)"] = float(angles[pairs].mean())
+        return facts
 
     def _bootstrap(self, weight):
         """Example weights of each member: how often it drew the row, times the row's own weight."""
@@ -969,7 +1021,7 @@ class DRM(_Protocol):
             )
         rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
         values = np.linalg.eigvalsh(X[np.ix_(rows, rows)] + 1.0)
-        if values[0] < -NEGATIVE * max(values[-1], EPS):
+        if values[0] < -NEGATIVE * max(values[-1], TINY):
             warnings.warn(
                 f"{who}: the kernel matrix is not positive semi-definite (eigenvalue "
                 f"{values[0]:.2g}): the problem is not convex and the result not certified",
