@@ -400,8 +400,8 @@ def report(result):
         if params.get("sampling", "") is None:
             members += "; --sampling bootstrap gives each its own sample"
     line("members", members)
-    for name, values in summary["facts"].items():
-        line("", f"{name}: {values['mean']:.4g}")
+    if facts := summary["facts"]:
+        line("figures", ", ".join(f"{name} {facts[name]['mean']:.4g}" for name in facts))
     line("iterations", span("iterations", f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"))
 
     failed = sum(not trial["converged"] for trial in trials)

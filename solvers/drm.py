@@ -753,8 +753,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
-    lam, delta, last = np.ones(T), FIRST * nu, np.inf
-    newton, eps = False, LOOSE * size if own < PROX * size else 0.0
+    lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
 
     def certify(exact):
         nonlocal Qa, M
@@ -766,13 +765,19 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         return state[1] <= tol * abs(state[0])
 
     for iteration in range(1, max_iter + 1):
-        found = _newton(rows, a, b, M, lam, p, total, mu, own, eps) if newton else None
+        found = None
+        if newton:  # a proximal term that gets smaller as long as this works
+            weak = (own + lam).min() < PROX * size
+            eps = eps or LOOSE * size * weak
+            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps)
+            eps = (
+                max(30.0 * eps, PROX * size)
+                if found is None
+                else max(0.1 * eps, PROX * size) * weak
+            )
         if found is not None:
             a, Qa, b, M, lam = found
-            short, eps = True, max(0.1 * eps, PROX * size) if eps else 0.0
-        else:
-            short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
-            eps = max(30.0 * eps, PROX * size) if newton else eps
+        short = found is None and _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
         state = certify(exact=False)
         rough = lam.min() + sigma < SINGLE * size or iteration % ROUNDS == 0
         sure = rows.exact or rough or close(state)
@@ -787,7 +792,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         if good and not polish and (not paper or gap > 0.5 * last):
             break
         delta *= min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap))
-        newton = polish or not paper and (short or newton or iteration % ROUNDS == 0)
+        newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
         last = gap
     state = state if sure else certify(exact=True)
     return lam, *state
@@ -947,13 +952,13 @@ class DRM(_Protocol):
 
     def facts(self):
         """Figures of the fit that a report should show."""
-        facts = {"members at the norm bound (%)": 100.0 * float((self.lambda_ > 0).mean())}
+        facts = {"% of members at the norm bound": 100.0 * float((self.lambda_ > 0).mean())}
         pairs = np.triu_indices(len(self.gram_), 1)
         if pairs[0].size:
             length = np.sqrt(self.gram_.diagonal())
             cosine = self.gram_ / np.maximum(np.outer(length, length), TINY)
             angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
-            facts["pairwise angle (degrees)"] = float(angles[pairs].mean())
+            facts["mean pairwise angle in degrees"] = float(angles[pairs].mean())
         return facts
 
     def _bootstrap(self, weight):

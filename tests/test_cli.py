@@ -151,6 +151,16 @@ def test_bootstrap_members_differ(report):
     assert members == "10" and float(disagreement) > 0
 
 
+def test_figures_of_the_method(report):
+    form = "% of members at the norm bound (.*), mean pairwise angle in degrees (.*)"
+    for mu, bound in ((1e-7, "100"), (0.01, "0")):
+        lines = report("drm", "--data", "heart", "--trials", 2, "--mu", mu)
+        assert re.fullmatch(form, lines["figures"]).groups() == (bound, "0")
+    lines = report("drm", "--data", "heart", "--trials", 2, "--sampling", "bootstrap")
+    assert float(re.fullmatch(form, lines["figures"])[2]) > 5
+    assert "figures" not in report("exrm", "--data", "heart", "--trials", 1)
+
+
 def test_paper_solver_admits_its_gap(report):
     lines = report("exrm", "--data", "heart", "--trials", 2, "--solver", "paper")
     assert "not the optimum" in lines["certified gap"] and "warning" not in lines

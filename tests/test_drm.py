@@ -204,10 +204,10 @@ def test_alternation_ends_where_all_members_are_equal(T, mu):
     own = DRM(**params, solver="alternating", sampling="bootstrap", random_state=0).fit(X, y)
     assert np.ptp(own.dual_coef_, axis=0).max() > 0.1 * np.abs(own.dual_coef_).max()
     assert (
-        own.facts()["pairwise angle (degrees)"]
+        own.facts()["mean pairwise angle in degrees"]
         > 5
         > 1e-3
-        > paper.facts()["pairwise angle (degrees)"]
+        > paper.facts()["mean pairwise angle in degrees"]
     )
 
 
@@ -246,7 +246,7 @@ def test_norm_bound(sampling):
         inner = model.dual_coef_ @ K @ model.dual_coef_.T
         assert_allclose(model.gram_, inner, atol=1e-7 * inner.max())
     assert_allclose(small.gram_.diagonal(), 1.0, atol=1e-6)
-    assert (small.lambda_ > 0).all() and small.facts()["members at the norm bound (%)"] == 100
+    assert (small.lambda_ > 0).all() and small.facts()["% of members at the norm bound"] == 100
     assert (large.gram_.diagonal() < 0.5).all() and (large.lambda_ == 0).all()
 
 
@@ -351,9 +351,9 @@ def test_a_weight_of_two_is_the_row_twice():
 def test_tiny_cache_gives_the_same_model(megabytes):
     X, y = heart()
     for params in ({"mu": 1e-4}, {"sampling": "bootstrap", "n_estimators": 3, "random_state": 0}):
-        whole = DRM(tol=1e-8, **params).fit(X, y)
-        part = DRM(tol=1e-8, cache_size=megabytes, **params).fit(X, y)
-        assert_allclose(part.objective_, whole.objective_, rtol=1e-8)
+        whole = DRM(tol=1e-10, **params).fit(X, y)
+        part = DRM(tol=1e-10, cache_size=megabytes, **params).fit(X, y)
+        assert_allclose(part.objective_, whole.objective_, rtol=1e-10)
         assert_allclose(part.decision_function(X), whole.decision_function(X), atol=1e-5)
 
 
@@ -368,9 +368,9 @@ def test_rows_used_last_stay():
         rows.load(numbers)
         for i in numbers:
             assert_allclose(rows.table[rows.where[i]], whole[i], rtol=1e-12)
-    held = np.flatnonzero(rows.where >= 0)
-    assert_array_equal(held, [0, 5, 6, 7, 8, 9, 10, *held[7:]])
-    assert set(held[7:]) <= {1, 2, 3, 4} and len(set(rows.where[held])) == len(held)
+    held = set(np.flatnonzero(rows.where >= 0))  # 1 and 2 went first, then 3 or 4
+    assert len(held) == 8 and held - {3, 4} == {0, 5, 6, 7, 8, 9, 10}
+    assert len(set(rows.where[list(held)])) == 8
 
 
 def test_exp():
@@ -449,8 +449,10 @@ def test_indefinite_kernels_warn_and_stay_finite(sampling, solver):
     for K in (np.tanh(X @ X.T - 3.0), noise + noise.T, -np.eye(60)):
         model = DRM(3, kernel="precomputed", sampling=sampling, solver=solver, max_iter=20)
         model.set_params(random_state=0)
-        with pytest.warns(ConvergenceWarning, match="not positive semi-definite"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             model.fit(K, y)
+        assert "not positive semi-definite" in str(caught[0].message)
         assert np.isfinite(model.decision_function(K)).all() and np.isfinite(model.objective_)
 
 
