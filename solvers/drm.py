@@ -55,6 +55,8 @@ NEXT = 0.3  # ... each next one is this part of the last at most, or
 GOAL = 0.1  # ... what should give this part of the gap asked for: it is about quadratic in it
 DEEPER = 0.1  # of the violation is left when other rows of Q are loaded
 VISIT = 20  # a visit ends after this many pairs a row
+STILL = 0.01  # members are settled when a round moves them by less than this part of tol, or
+SLOW = 0.5  # ... by no less than this part of the last way: that is what rounding leaves
 ROUNDS = 10  # after so many rounds Newton's method takes over,
 SUPPORT = 2500  # ... for no more than so many unknowns,
 STEPS = 40  # ... for at most so many steps
@@ -578,6 +580,7 @@ class _Rows:
         n = self.y.size
         slots = int(self.megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
         slots = min(n, max(2, slots))
+        self.table = None  # let go of the old one first
         self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
         self.used, self.clock = np.zeros(slots, np.int64), 0
         self.complete, self.exact = slots == n, dtype is np.float64
@@ -743,7 +746,7 @@ def _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta):
 
 def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
-    Newton's method and goes on until the gap does not fall any more."""
+    Newton's method and goes on while each round moves the members much less than the last."""
     T, n = p.shape
     mu = mu if T > 1 else 0.0
     total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
@@ -765,7 +768,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         return state[1] <= tol * abs(state[0])
 
     for iteration in range(1, max_iter + 1):
-        found = None
+        found, old_b, old_M = None, b.copy(), M.copy()
         if newton:  # a proximal term that gets smaller as long as this works
             weak = (own + lam).min() < PROX * size
             eps = eps or LOOSE * size * weak
@@ -789,11 +792,13 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         if report(iteration, objective, gap / max(1.0, abs(objective))):
             break
         polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
-        if good and not polish and (not paper or gap > 0.5 * last):
+        change = float(((b - old_b) * (M - old_M)).sum())
+        settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
+        if good and not polish and (settled or not paper):
             break
         delta *= min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap))
         newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
-        last = gap
+        last = change
     state = state if sure else certify(exact=True)
     return lam, *state
 
