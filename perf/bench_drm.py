@@ -28,8 +28,8 @@ CLI = ("cli.py", "drm", "--data", "heart", "--trials", "1")
 def smo(X, y, model):
     """Kernel matrix and one SMO run at the model's multiplier, from equal weights."""
     n, nu = len(y), model.nu
-    rows = drm._Rows(model._kernel_to(X), X, y, model._diagonal(X), model.cache_size)
-    rows.hold(np.float32)
+    values, megabytes = model._kernel_to(X), model.cache_size
+    rows = drm._Rows(values, X, y, model._diagonal(X), megabytes, np.float32)
     a, none = np.full(n, nu / n), np.zeros(n)
     (Qa,) = rows.times(a[None])[0]
     s, tol = float(model.lambda_[0]), KKT * float(model.rho_[0])

@@ -16,8 +16,9 @@ Method    Algorithm 1 visits one member after the other. A visit solves the dual
           problem certifies the answer, and the fit stops on it. "auto" takes one machine where
           samples are equal, for that is the exact answer for all members, and ends with Newton's
           method on the support, O(support^3), where pairs or rounds get on too slowly.
-          The kernel matrix is held in single precision, or its rows used last when it does not fit;
-          the certificate, and all if it fails, is computed in double precision.
+          The kernel matrix is held in single precision, or its rows used last when it does not fit.
+          Each round ends with products in double precision: they certify, and the next round
+          starts from them, so that rounding is mended as in iterative refinement.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
 Departs   mu counts each pair once. Members that nothing holds (mu = 0 or T = 1 and no norm bound,
           T = 2) get a small proximal term, which vanishes as they settle: no division by 0.
@@ -64,7 +65,6 @@ POLISH = 200  # ... or ends a fit that has no more: its answer is exact to round
 LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, down to
 PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
-SINGLE = 1e-5  # a smaller s, in the same unit, asks for double precision
 CELLS = 2**16  # kernel values at a time: they stay in the cache
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
 ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
@@ -571,19 +571,14 @@ def _mean_distance(X, weight):
 class _Rows:
     """Rows of Q = yy' * (k + 1): all, or as many as fit and were used last."""
 
-    def __init__(self, kernel_to_X, X, y, diag, megabytes):
+    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype):
         self.kernel_to_X, self.X, self.y, self.diag = kernel_to_X, X, y, diag
-        self.megabytes, self.far = megabytes, FAR * (1.0 + math.sqrt(diag.max()))
-
-    def hold(self, dtype):
-        """Keep rows in this precision from now on; all of them, if they fit."""
-        n = self.y.size
-        slots = int(self.megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
+        self.far = FAR * (1.0 + math.sqrt(diag.max()))
+        n = y.size
+        slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
         slots = min(n, max(2, slots))
-        self.table = None  # let go of the old one first
         self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
-        self.used, self.clock = np.zeros(slots, np.int64), 0
-        self.complete, self.exact = slots == n, dtype is np.float64
+        self.used, self.clock, self.complete = np.zeros(slots, np.int64), 0, slots == n
         if self.complete:
             for part in _chunks(n):
                 self.table[part, part.start :] = self.compute(part, dtype, part.start)
@@ -610,10 +605,10 @@ class _Rows:
         return block
 
     def times(self, *parts, exact=False):
-        """Q b for each row b of the parts."""
+        """Q b for each row b of the parts, from the table or from exact kernel values."""
         B = np.concatenate(parts)
         out = np.zeros(B.shape)
-        held = self.complete and (self.exact or not exact)
+        held = self.complete and not (exact and self.table.dtype == np.float32)
         for part in _chunks(B.shape[1]):
             if held:
                 out += B[:, part].astype(self.table.dtype) @ self.table[part]
@@ -757,50 +752,30 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
     lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
-
-    def certify(exact):
-        nonlocal Qa, M
-        if exact:
-            Qa, M = rows.times(a, b, exact=True)
-        return _certificate(a, Qa, b, M, lam, p, total, mu, own)
-
-    def close(state):
-        return state[1] <= tol * abs(state[0])
-
     for iteration in range(1, max_iter + 1):
-        found, old_b, old_M = None, b.copy(), M.copy()
-        if newton:  # a proximal term that gets smaller as long as this works
+        found, short, old_b, old_M = None, False, b.copy(), M.copy()
+        if newton:  # with a proximal term that gets smaller as long as this works
             weak = (own + lam).min() < PROX * size
             eps = eps or LOOSE * size * weak
             found = _newton(rows, a, b, M, lam, p, total, mu, own, eps)
-            eps = (
-                max(30.0 * eps, PROX * size)
-                if found is None
-                else max(0.1 * eps, PROX * size) * weak
-            )
-        if found is not None:
+            eps = max(0.1 * eps, PROX * size) * weak if found else max(30.0 * eps, PROX * size)
+        if found:
             a, Qa, b, M, lam = found
-        short = found is None and _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
-        state = certify(exact=False)
-        rough = lam.min() + sigma < SINGLE * size or iteration % ROUNDS == 0
-        sure = rows.exact or rough or close(state)
-        if sure and not rows.exact:
-            state = certify(exact=True)
-            if not close(state):
-                rows.hold(np.float64)
-        objective, gap, good = *state[:2], close(state)
+        else:
+            short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
+            Qa, M = rows.times(a, b, exact=True)
+        objective, gap, *members = _certificate(a, Qa, b, M, lam, p, total, mu, own)
         if report(iteration, objective, gap / max(1.0, abs(objective))):
             break
-        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
         change = float(((b - old_b) * (M - old_M)).sum())
         settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
+        good = gap <= tol * abs(objective)
+        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
         if good and not polish and (settled or not paper):
             break
-        delta *= min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap))
         newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
-        last = change
-    state = state if sure else certify(exact=True)
-    return lam, *state
+        delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
+    return lam, *members
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -908,14 +883,14 @@ class DRM(_Protocol):
         T = self.n_estimators
         self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
         self._set_gamma(X, weight)
-        rows = _Rows(self._kernel_to(X), X, y, self._diagonal(X), self.cache_size)
-        rows.hold(np.float32 if self.solver == "auto" else np.float64)
+        dtype = np.float32 if self.solver == "auto" else np.float64
+        rows = _Rows(self._kernel_to(X), X, y, self._diagonal(X), self.cache_size, dtype)
         v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
         one = self.solver == "auto" and self.sampling is None
         v = v if one else np.repeat(v, T // len(v), axis=0)
         p = 2.0 / len(v) * v / v.sum(axis=1)[:, None]
         mu = float(self.mu)
-        lam, objective, gap, rho, gram, b = _solve(
+        lam, rho, gram, b = _solve(
             rows, p, float(self.nu), mu, 2.0 * mu * T * (T - 1) if one else 0.0, self.tol,
             self.max_iter, self.solver == "alternating", self._report,
         )  # fmt: skip
@@ -927,8 +902,7 @@ class DRM(_Protocol):
         self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
         if self.kernel != "precomputed":
             self.support_vectors_ = X[np.searchsorted(used, self.support_)]
-        self.trace_[-1] = self.objective_ = objective
-        self.trace_, self.residual_ = np.array(self.trace_), gap / max(1.0, abs(objective))
+        self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_:
             warnings.warn(

@@ -119,9 +119,7 @@ def rows_of(X, y, kind="rbf", gamma=1.0, megabytes=500.0, dtype=np.float64):
     """The kernel rows as fit makes them."""
     model = DRM(kernel=kind)
     model.gamma_ = gamma
-    rows = drm._Rows(model._kernel_to(X), X, y, model._diagonal(X), megabytes)
-    rows.hold(dtype)
-    return rows
+    return drm._Rows(model._kernel_to(X), X, y, model._diagonal(X), megabytes, dtype)
 
 
 def heart(n=150):
@@ -196,10 +194,11 @@ def test_alternation_ends_where_all_members_are_equal(T, mu):
     start = rng.normal(size=(T, len(y)))
     start /= np.sqrt(np.einsum("ti,ij,tj->t", start, rows.table, start))[:, None]
     p = np.full((T, len(y)), 2.0 / (T * len(y)))
-    _, objective, _, _, _, members = drm._solve(
-        rows, p, 0.3, mu, 0.0, 1e-6, 200, True, lambda *_: False, start
+    trace = []
+    *_, members = drm._solve(
+        rows, p, 0.3, mu, 0.0, 1e-6, 200, True, lambda *state: trace.append(state[1]), start
     )
-    assert_allclose(objective, auto.objective_, rtol=1e-6)
+    assert_allclose(trace[-1], auto.objective_, rtol=1e-6)
     assert np.ptp(members, axis=0).max() < 1e-6 * size
     own = DRM(**params, solver="alternating", sampling="bootstrap", random_state=0).fit(X, y)
     assert np.ptp(own.dual_coef_, axis=0).max() > 0.1 * np.abs(own.dual_coef_).max()
@@ -262,6 +261,9 @@ def test_a_bound_that_holds_nothing():
     optimum = naive_objective(*problem, clarabel(*problem))
     assert_allclose(model.objective_, optimum, rtol=1e-6)
 
+    paper = NuSVM(nu=0.05, kernel="linear", solver="alternating").fit(X, y)  # without Newton
+    assert paper.residual_ <= 1e-6 * abs(paper.objective_) and paper.n_iter_ < 200
+
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     xor = NuSVM(kernel="linear", nu=0.5).fit(corners - 0.5, [0, 0, 1, 1])
     assert_allclose(xor.objective_, -(0.5**2) / 4, rtol=1e-9)  # w = 0 and rho = nu / 2
@@ -278,6 +280,10 @@ def test_two_members_with_own_samples():
 
 
 def test_small_tolerances_are_reached():
+    data = datasets.load("pima")
+    X = datasets.Preprocess("minmax01").fit(data.X).transform(data.X)
+    model = NuSVM(nu=0.05, tol=1e-11).fit(X, data.y)  # more rows than are polished
+    assert model.residual_ <= 1e-11 and len(model.support_) > drm.POLISH
     X, y = heart()
     for params in ({}, {"kernel": "linear", "nu": 0.2}, {"sampling": "bootstrap", "mu": 1e-3}):
         model = DRM(n_estimators=4, tol=1e-12, random_state=0, **params).fit(X, y)
