@@ -1,0 +1,1241 @@
+"""AdaBoost.NC: boosting that also puts weight where its members agree, so that they differ.
+
+Each round t trains a member h_t on examples weighted by D_t and gives it the vote alpha_t that
+minimises, all earlier members fixed, the exponential loss with an ambiguity penalty
+
+    sum_i D_1(i) exp(-y_i f(x_i)) prod_t p_t(i)^lam     f = sum_t alpha_t h_t,  h_t in {-1, +1}
+
+    p_t = 1 - amb_t,   amb_t = | (1/2t) sum_{j<=t} (H_t - h_j) |,   H_t = sgn(h_1 + ... + h_t)
+
+Method    Train h_t on D_t (weights, or a sample drawn with them); then
+              alpha_t = 1/2 log( sum_right D_t p_t^lam / sum_wrong D_t p_t^lam )
+              D_t+1   = D_t p_t^lam exp(-alpha_t y h_t) / Z_t
+          The votes are uniform inside H_t, so |h_1 + ... + h_t| tells p_t: a table of t + 1 powers.
+          Members are stumps and trees on binned features, or any object with fit and predict. A
+          level of a tree costs O(n d); a round of the rest O(n). The objective is prod_t Z_t. It is
+          a greedy method without an optimum to be close to: there is no residual.
+          AdaBoost is lam = 0.
+Reference Wang, Chen, Yao, "Negative Correlation Learning for Classification Ensembles",
+          IJCNN 2010; Table I, equations (2)-(3). Zhou, "Ensemble Learning", Algorithm 1.
+Departs   A member without error ends the run, its vote large and finite. One no better than
+          guessing is left out and ends the run, with resampling after DRAWS samples. A sample with
+          one class only is drawn again. t counts the members kept. sgn(0) = +1.
+Symbols   paper      here        meaning                                        shape
+          D_t        D           example weights, sum 1                         (n,)
+          h_t        h           member's votes, -1 or +1                       (n,)
+          sum h_j    votes       uniform vote of the members so far             (n,)
+          (trees)    GH          -w y and w with a row count, as integers       (n, 2)
+Use       m = AdaBoostNC(lam=2).fit(X, y); m.predict(X)
+Origin    ensolve, solvers/adaboost_nc.py, MIT licence
+"""
+
+import copy
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52  # an error below is none: the vote of such a member stays finite
+GUESSING = 1e-12  # ... and closer than this to 1/2, an error is that of guessing
+FLOOR = 1e-100  # weights never fall below, so that a row can come back after any number of rounds
+DRAWS = 10  # samples to try for a member that is better than guessing
+USELESS = "no member was better than guessing"
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# >>> shared: tree 1
+SAMPLE = 100_000  # rows that decide where the bins of a feature end
+CELLS = 1024  # of the table that turns a value into its bin
+UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
+TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
+Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
+CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
+GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"), ("value", "f8"),
+     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
+     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("place", "i4"),
+     ("errors", "f8")], align=True
+)  # fmt: skip
+NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
+    [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
+     ("missing_left", "i4")], align=True
+)  # fmt: skip
+
+
+def bin_edges(X, max_bins):
+    """Thresholds of each feature: midpoints between neighbouring values if there are at most
+    max_bins of them (None: always), else between quantiles. Missing values take a bin as well."""
+    n, d = X.shape
+    rows, edges = slice(None), []
+    if max_bins is not None and n > SAMPLE:
+        i, stride = np.arange(SAMPLE), n // SAMPLE
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
+    for j in range(d):
+        values, bins = np.sort(X[rows, j]), np.inf if max_bins is None else max_bins
+        steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
+        if values.size < n and steps.size < bins:
+            values = np.sort(X[:, j])  # perhaps few values in all: then none may be overlooked
+            steps = np.flatnonzero(values[1:] > values[:-1])
+        bins -= np.isnan(values[-1])
+        if steps.size >= bins:
+            cuts = np.arange(1, bins) * (values.size - np.isnan(values).sum()) // bins - 1
+            steps = np.unique(steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)])
+        low, high = values[steps], values[steps + 1]
+        middle = 0.5 * low + 0.5 * high
+        edges.append(np.where((low <= middle) & (middle < high), middle, low))
+    return edges
+
+
+@kernel
+def _encode(X, edges, n_codes, low, scale, table, codes):
+    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            x = X[i, j]
+            if x != x:
+                codes[i, j] = n_codes[j]
+                continue
+            cell = int(min(max((x - low[j]) * scale[j], 0.0), CELLS - 1.0))
+            first, last = table[j, cell], table[j, cell + 1]
+            while first < last:
+                middle = (first + last) >> 1
+                if x > edges[j, middle]:
+                    first = middle + 1
+                else:
+                    last = middle
+            codes[i, j] = first
+
+
+@kernel
+def _histogram(codes, GH, rows, start, stop, hist):
+    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2)."""
+    d, whole = codes.shape[1], stop - start == rows.size
+    for j in range(d):
+        for c in range(hist.shape[1]):
+            hist[j, c, 0] = hist[j, c, 1] = 0
+    for k in range(start, stop):
+        i = k if whole else rows[k]
+        g, h = GH[i, 0], GH[i, 1]
+        for j in range(d):
+            c = codes[i, j]
+            hist[j, c, 0] += g
+            hist[j, c, 1] += h
+
+
+@kernel
+def _subtract(hist, part):
+    """hist -= part."""
+    for j in range(hist.shape[0]):
+        for c in range(hist.shape[1]):
+            hist[j, c, 0] -= part[j, c, 0]
+            hist[j, c, 1] -= part[j, c, 1]
+
+
+@kernel
+def _condense(codes, GH, rows, j, bins, found):
+    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
+    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+    m, last = 0, -1
+    for i in rows:
+        if codes[i, j] != last:
+            last = codes[i, j]
+            found[m] = last
+            bins[m, 0] = bins[m, 1] = 0
+            m += 1
+        bins[m - 1, 0] += GH[i, 0]
+        bins[m - 1, 1] += GH[i, 1]
+    bins[m, 0] = bins[m, 1] = 0
+    return m
+
+
+@kernel
+def _impurity(g, h, criterion):
+    """Impurity of a node times its weight h; g is the difference of the classes' weights."""
+    if criterion == 0:
+        return 0.5 * (h - abs(g))
+    if criterion == 1:
+        return 0.5 * (h - g * g / h)
+    total = 0.0
+    for part in (0.5 * (h - g), 0.5 * (h + g)):
+        if part > 0.0:
+            total -= part * math.log2(part / h)
+    return total
+
+
+@kernel
+def _scan(bins, m, g, h, shift, criterion, min_leaf):
+    """Best cut after one of the first m bins of a feature; bins[m] holds the missing values.
+
+    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
+    there (if there are none: whether most of the weight does), and the sums on the left.
+    """
+    weight, mask = h >> shift, (1 << shift) - 1
+    parent = _impurity(float(g), float(weight), criterion)
+    best, cut, missing_left, best_g, best_h = -1.0, 0, 0, g, h
+    left_g, left_h, missing_g, missing_h = g - g, h - h, bins[m, 0], bins[m, 1]
+    for c in range(m):
+        left_g += bins[c, 0]
+        left_h += bins[c, 1]
+        if bins[c, 1] == 0:
+            continue
+        for side in range(2 if missing_h > 0 else 1):
+            gl, hl = left_g + side * missing_g, left_h + side * missing_h
+            wl, wr = hl >> shift, (h - hl) >> shift
+            if (hl & mask) < min_leaf or ((h - hl) & mask) < min_leaf or wl == 0 or wr == 0:
+                continue
+            gain = parent - _impurity(float(gl), float(wl), criterion)
+            gain = max(gain - _impurity(float(g - gl), float(wr), criterion), 0.0)
+            if gain > best + TIE * weight or best < 0.0:
+                best, cut, missing_left, best_g, best_h = gain, c, side, gl, hl
+    if missing_h == 0:
+        missing_left = int(2 * (best_h >> shift) >= weight)
+    return best, cut, missing_left, best_g, best_h
+
+
+@kernel
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node):
+    """Write the best split over all features into the node; its gain is -1 where there is none.
+
+    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
+    least average gain, the ratio of the gain and the entropy of the cut decides.
+    """
+    ratio, weight = criterion == 3, float(node.h >> shift)
+    node.gain = best = -1.0
+    total, candidates, tie = 0.0, 0, TIE if ratio else TIE * weight
+    for turn in range(2 if ratio else 1):
+        for j in range(codes.shape[1]):
+            if order is None:
+                bins, m = hist[node.slot, j], n_codes[j]
+            else:
+                bins, rows = hist[0, 0], order[j, node.start : node.stop]
+                m = _condense(codes, GH, rows, j, bins, found)
+                if found[m - 1] == n_codes[j]:
+                    m -= 1
+            gain, cut, missing_left, left_g, left_h = _scan(
+                bins, m, node.g, node.h, shift, criterion, min_leaf
+            )
+            score = gain
+            if ratio and gain >= 0.0:
+                if turn == 0:
+                    total += gain
+                    candidates += 1
+                    continue
+                entropy = _impurity(weight - 2.0 * float(left_h >> shift), weight, criterion)
+                score = gain / entropy if gain >= total / candidates - TIE * weight else -1.0
+            if score > best + tie or best < 0.0 <= score:
+                best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
+                node.code = cut if order is None else found[cut]
+                node.left_g, node.left_h = left_g, left_h
+
+
+@kernel
+def _partition(codes, rows, spare, node, missing):
+    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
+    left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = codes[i, j]
+        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
+        rows[left] = i
+        spare[right] = i
+        left += goes_left
+        right += 1 - goes_left
+    for k in range(right):
+        rows[left + k] = spare[k]
+    return left
+
+
+@kernel
+def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
+          min_decrease, slots, hist, found, rows, spare, nodes, leaf):  # fmt: skip
+    """Grow a tree; overwrites nodes and the leaf of each row (n,), returns the number of nodes.
+
+    Of two siblings only the smaller one's histogram is built: the other's is the parent's without
+    it. The smaller is split first: then log2(n) + 2 histograms are enough. With max_leaves > 0 the
+    highest gain comes first, and as many histograms as leaves are needed.
+    """
+    n, mask = rows.size, (1 << shift) - 1
+    free, opened = np.empty(slots, np.int64), np.empty(slots, np.int64)
+    for a in range(slots):
+        free[a] = a
+    root, n_free, n_open, n_nodes, small, large = nodes[0], slots - 1, 0, 1, 0, -1
+    root.g, root.h, root.start, root.stop, root.slot = 0, 0, 0, n, free[n_free]
+    root.depth = root.child = 0
+    for i in range(n):
+        rows[i] = i
+        root.g += GH[i, 0]
+        root.h += GH[i, 1]
+    min_gain = min_decrease * float(root.h >> shift)
+    root.is_leaf = max_depth == 0 or abs(root.g) == root.h >> shift
+    while True:
+        if order is None and small >= 0:
+            node = nodes[small]
+            _histogram(codes, GH, rows, node.start, node.stop, hist[node.slot])
+            if large >= 0 and not nodes[large].is_leaf:
+                _subtract(hist[nodes[large].slot], hist[node.slot])
+        for k in (large, small):
+            if k < 0:
+                continue
+            node = nodes[k]
+            if not node.is_leaf:
+                _find_split(
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node
+                )
+                node.is_leaf = node.gain < min_gain
+            if node.is_leaf:
+                for a in range(node.start, node.stop):
+                    leaf[rows[a]] = k
+                free[n_free] = node.slot
+                n_free += 1
+            else:
+                opened[n_open] = k
+                n_open += 1
+        if n_open == 0 or n_nodes == 2 * max_leaves - 1:
+            break
+        n_open -= 1
+        if max_leaves > 0:
+            for a in range(n_open):
+                if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
+                    opened[a], opened[n_open] = opened[n_open], opened[a]
+        node = nodes[opened[n_open]]
+        node.child, missing = n_nodes, n_codes[node.feature]
+        n_nodes += 2
+        for side in range(2):
+            child = nodes[node.child + side]
+            child.g = node.g - node.left_g if side else node.left_g
+            child.h = node.h - node.left_h if side else node.left_h
+            child.depth, child.child = node.depth + 1, 0
+            child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
+                             or abs(child.g) == child.h >> shift)  # fmt: skip
+        if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
+            for a in range(node.start, node.stop):
+                i = a if n_nodes == 3 else rows[a]
+                c = codes[i, node.feature]
+                right = c > node.code if c != missing else node.missing_left == 0
+                leaf[i] = node.child + right
+            free[n_free] = node.slot
+            n_free += 1
+            small = large = -1
+            continue
+        middle = _partition(codes, rows, spare, node, missing)
+        nodes[node.child].start, nodes[node.child].stop = node.start, middle
+        nodes[node.child + 1].start, nodes[node.child + 1].stop = middle, node.stop
+        small = node.child + (middle - node.start > node.stop - middle)
+        large = 2 * node.child + 1 - small
+        n_free -= 1
+        nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+        if order is not None:
+            for j in range(codes.shape[1]):
+                _partition(codes, order[j], spare, node, missing)
+    for a in range(n_open):
+        node = nodes[opened[a]]
+        node.is_leaf = 1
+        for b in range(node.start, node.stop):
+            leaf[rows[b]] = opened[a]
+    return n_nodes
+
+
+@kernel
+def _pessimistic(wrong, weight):
+    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
+    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    many, half = max(wrong, 1.0), max(wrong, 1.0) + 0.5
+    if half < weight:
+        spread = math.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+        many = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    else:
+        many += 0.67 * (weight - many)
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return many if wrong >= 1.0 else none + wrong * (many - none)
+
+
+@kernel
+def _finish(nodes, n_nodes, edges, shift, prune, tree):
+    """Copy the nodes to `tree`, numbered anew; returns how many there are. With prune, a node that
+    as a leaf has no more errors by C4.5's estimate becomes one; those below take its value."""
+    whole, n_rows, count = float(nodes[0].h >> shift), nodes[0].h & ((1 << shift) - 1), 1
+    for k in range(n_nodes - 1, -1, -1):  # children come after their parents
+        node = nodes[k]
+        weight = float(node.h >> shift)
+        node.value, node.place = -node.g / weight, 0
+        if prune:
+            wrong, rows = 0.5 * (weight - abs(node.g)) / whole * n_rows, weight / whole * n_rows
+            node.errors = _pessimistic(wrong, rows)
+            if not node.is_leaf:
+                below = nodes[node.child].errors + nodes[node.child + 1].errors
+                node.is_leaf, node.errors = node.errors <= below, min(node.errors, below)
+    for k in range(n_nodes):
+        node = nodes[k]
+        if node.place >= 0:
+            tree[node.place].value = node.value
+        if not node.is_leaf:
+            out = tree[node.place]
+            out.feature, out.threshold = node.feature, edges[node.feature, node.code]
+            out.missing_left, out.gain, out.child = node.missing_left, node.gain / whole, count
+            nodes[node.child].place, nodes[node.child + 1].place = count, count + 1
+            count += 2
+        elif node.child > 0:
+            for side in range(2):
+                lost = nodes[node.child + side]
+                lost.value, lost.place, lost.is_leaf = node.value, -1, 1
+    return count
+
+
+class Grower:
+    """Grows trees on the rows of X.
+
+    codes (n, d) : how many thresholds of its feature lie below a value; n_codes (d,) for a missing
+        one. Row after row in uint8, for histograms. Without max_bins column after column in int32;
+        then `order` (d, n) has the rows in the order of each feature
+    GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
+        gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
+        The sum of all w may be up to `full`
+    leaf (n,), nodes : after `grow` the leaf of each row; nodes["value"][leaf] is its value -G / H
+    """
+
+    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease):
+        (n, d), edges = X.shape, bin_edges(X, max_bins)
+        self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+        self.edges = np.full((d, self.n_codes.max()), np.inf)
+        for j in range(d):
+            self.edges[j, : edges[j].size] = edges[j]
+        max_depth = n if max_depth is None else min(max_depth, n)
+        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
+        self.rules = (
+            CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease, slots
+        )  # fmt: skip
+        self.shift = n.bit_length()
+        self.full = 2.0 ** (UNIT - self.shift)
+        self.GH = np.empty((n, 2), dtype=np.int64)
+        self.leaf, self.rows, self.spare = (np.empty(n, dtype=np.int32) for _ in range(3))
+        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
+        if max_bins is None:
+            shape, found = (1, 1, n + 1, 2), n
+            self.codes, self.order = self._sort(X, edges)
+        else:
+            shape, found = (slots, d, self.n_codes.max() + 1, 2), 0
+            self.codes, self.order = self._encode(X, edges), None
+        self.hist, self.found = np.empty(shape, dtype=np.int64), np.empty(found, dtype=np.int32)
+
+    def _sort(self, X, edges):
+        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
+        for j, column in enumerate(X.T):
+            codes[j] = np.where(
+                np.isnan(column), self.n_codes[j], np.searchsorted(edges[j], column)
+            )
+            order[j] = np.argsort(codes[j], kind="stable")
+        return codes.T, order
+
+    def _encode(self, X, edges):
+        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+        with np.errstate(over="ignore"):
+            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+        low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
+        table = np.empty((X.shape[1], CELLS + 1), dtype=np.int32)
+        for j, edge in enumerate(edges):
+            with np.errstate(over="ignore"):
+                cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
+            table[j] = np.searchsorted(cells, np.arange(CELLS + 1))
+        codes = np.empty(X.shape, dtype=np.uint8)
+        _encode(X, self.edges, self.n_codes, low, scale, table, codes)
+        return codes
+
+    def grow(self, prune):
+        """Grow a tree on GH; returns it as an array of NODE."""
+        order = None if self.order is None else self.order.copy()
+        count = _grow(
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
+            self.found, self.rows, self.spare, self.nodes, self.leaf,
+        )  # fmt: skip
+        tree = np.zeros(count, dtype=NODE)
+        return tree[: _finish(self.nodes, count, self.edges, self.shift, prune, tree)]
+
+
+def check_trees(nodes, starts, n_features):
+    """True if these arrays, perhaps from a file, are trees that can be walked safely."""
+    if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
+        return False
+    sizes = np.diff(starts)
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
+        return False
+    size, place = np.repeat(sizes, sizes), np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
+    inner, child, feature = nodes["child"] != 0, nodes["child"], nodes["feature"]
+    good = (place < child) & (child < size - 1) & (0 <= feature) & (feature < n_features)
+    return bool((good | ~inner).all())
+
+
+@kernel(nogil=True)
+def _add_trees(nodes, starts, weights, X, out):
+    """out (n,) += sum over the trees of weight times value."""
+    for i in range(X.shape[0]):
+        total = out[i]
+        for t in range(weights.size):
+            node = nodes[starts[t]]
+            while node.child > 0:
+                x = X[i, node.feature]
+                right = x > node.threshold if x == x else node.missing_left == 0
+                node = nodes[starts[t] + node.child + right]
+            total += weights[t] * node.value
+        out[i] = total
+
+
+# <<< shared: tree
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _weigh(weight, y, unit, drawn, shift, GH):
+    """Examples as the trees want them, their weights in whole units: rows of any weight > 0 count
+    once, but each time that they were drawn if these weights are numbers of draws."""
+    for i in range(weight.size):
+        w = np.int64(weight[i] * unit + 0.5)
+        GH[i, 0] = -w if y[i] > 0.0 else w
+        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
+
+
+@kernel
+def _draw(D, gaps, counts):
+    """Draw n rows with the probabilities D: the running sums of n + 1 exponential gaps, over their
+    total, are n uniform points in ascending order. Overwrites counts (n,), how often each came."""
+    n, total = D.size, 0.0
+    for gap in gaps:
+        total += gap
+    for k in range(n):
+        counts[k] = 0.0
+    i, point, end = 0, 0.0, D[0]
+    for k in range(n):
+        point += gaps[k]
+        while point > end * total and i < n - 1:
+            i += 1
+            end += D[i]
+        counts[i] += 1.0
+
+
+def _sample(D, y, rng, counts):
+    """Draw until both classes are there; all rows once where one is too light to be drawn."""
+    for _ in range(DRAWS):
+        _draw(D, rng.standard_exponential(D.size + 1), counts)
+        if abs(counts @ y) < D.size:
+            return
+    counts[:] = D > 0
+
+
+@kernel
+def _leaf_votes(nodes, leaf, h):
+    """The tree's vote on each of its rows: the sign of the leaf's value."""
+    for i in range(leaf.size):
+        h[i] = 1 if nodes[leaf[i]].value >= 0.0 else -1
+
+
+@kernel
+def _penalise(D, y, h, votes, penalty, P):
+    """Penalised weights P = D p^lam, penalty[k] being p^lam where |h_1 + ... + h_t| = k.
+
+    Returns the weights D of the wrong rows, and P of the right and of the wrong ones.
+    """
+    error = right = wrong = 0.0
+    for i in range(D.size):
+        P[i] = D[i] * penalty[abs(votes[i] + h[i])]
+        if h[i] * y[i] > 0.0:
+            right += P[i]
+        else:
+            wrong += P[i]
+            error += D[i]
+    return error, right, wrong
+
+
+@kernel
+def _reweight(P, y, h, down, up, D, votes):
+    """D = P times `down` on the right rows, `up` on the wrong ones; the votes count h in."""
+    for i in range(D.size):
+        D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up)
+        if 0.0 < P[i] and D[i] < FLOOR:
+            D[i] = FLOOR
+        votes[i] += h[i]
+
+
+# -- estimator ----------------------------------------------------------------------------------
+def _is_learner(value):
+    return callable(getattr(value, "fit", None)) and callable(getattr(value, "predict", None))
+
+
+class AdaBoostNC(_Protocol):
+    """AdaBoost.NC: boosting with more weight where the members agree.
+
+    Parameters
+    ----------
+    n_estimators : int >= 1
+        Most members; fewer where a rule ends the run, see `reason_`.
+    lam : float >= 0
+        Strength of the penalty; 0 is AdaBoost. It helps strong members such as deep trees and harms
+        weak ones such as stumps.
+    base : "tree", "stump" or an object with fit and predict
+        What the members are. An object is copied for each: it is given sample_weight (of mean 1)
+        with mode="reweight", the drawn rows with "resample".
+    max_depth : None or int >= 1
+        Depth of a tree; a stump has 1.
+    criterion : "error", "gini", "entropy" or "gain_ratio"
+        What a split has to reduce; "gain_ratio" is C4.5's.
+    min_samples_leaf : int >= 1
+        Fewest rows in a leaf.
+    max_leaf_nodes : None or int >= 2
+        Most leaves; the splits of the highest gain come first.
+    min_impurity_decrease : float >= 0
+        Least gain of a split, as part of the weight of all rows.
+    prune : bool
+        Whether trees are pruned afterwards as by C4.5, at a confidence of 25 %.
+    max_bins : None or int from 2 to 256
+        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+    mode : "resample" or "reweight"
+        Whether a member gets a sample drawn with the weights, or the weights.
+    class_weight : None, "balanced" or dict
+        Factor of the weights of each class; "balanced" makes the classes equal.
+    n_jobs : int >= 1
+        Threads for prediction.
+    random_state : None or int
+        Seed of the draws.
+    verbose : int
+        1 prints a line a round.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every round; True stops.
+
+    Attributes
+    ----------
+    weights_, errors_ (T,) : vote alpha_t and weighted error of each member
+    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on
+    estimators_ : list of the members instead, if base is an object
+    feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
+    objective_, residual_ : penalised exponential loss; None: nothing certifies a greedy method
+    n_iter_, trace_ : members, objective after each
+    converged_, reason_ : whether the run came to its regular end, and why it ended
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
+    >>> model.score(X, y), model.reason_
+    """
+
+    _allow_nan = True
+    _rules = {
+        "n_estimators": _at_least(1),
+        "lam": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "base": (
+            lambda v: v in ("tree", "stump") if isinstance(v, str) else _is_learner(v),
+            "'tree', 'stump' or an object with fit and predict",
+        ),
+        "max_depth": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+        "criterion": _one_of(*CRITERIA),
+        "min_samples_leaf": _at_least(1),
+        "max_leaf_nodes": (lambda v: v is None or _at_least(2)[0](v), "None or an integer >= 2"),
+        "min_impurity_decrease": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "prune": (lambda v: isinstance(v, (bool, np.bool_)), "True or False"),
+        "max_bins": (
+            lambda v: v is None or _at_least(2)[0](v) and v <= 256,
+            "None or an integer from 2 to 256",
+        ),
+        "mode": _one_of("resample", "reweight"),
+        "class_weight": (
+            lambda v: v is None or isinstance(v, dict) or v == "balanced",
+            "None, 'balanced' or a dict from class to factor",
+        ),
+        "n_jobs": _at_least(1),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
+    }
+
+    def __init__(
+        self, n_estimators=51, lam=2.0, base="tree", max_depth=None, criterion="entropy",
+        min_samples_leaf=2, max_leaf_nodes=None, min_impurity_decrease=0.0, prune=True,
+        max_bins=256, mode="resample", class_weight=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight are the weights to start from."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        weight = weight / weight.max() * self._class_factors(y)
+        D, n, resample = weight / weight.sum(), y.size, self.mode == "resample"
+        train = self._tree_learner(X, y) if isinstance(self.base, str) else self._learner(X, y)
+        votes, P, counts = np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n)
+        rng, members, alphas, errors = np.random.default_rng(self.random_state), [], [], []
+        self.trace_, self.reason_, objective = [], "", 1.0
+        while not self.reason_:
+            t = len(members) + 1
+            penalty = (0.5 + np.arange(t + 1) / (2 * t)) ** float(self.lam)
+            for _ in range(DRAWS if resample else 1):
+                if resample:
+                    _sample(D, y, rng, counts)
+                member, h = train(D, counts)
+                error, right, wrong = _penalise(D, y, h, votes, penalty, P)
+                useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
+                if useful:
+                    break
+            if not useful:
+                self.reason_ = USELESS
+                if members:
+                    break
+            alpha = 0.5 * math.log(right / max(wrong, EPS * right)) if useful else 1.0
+            down, up = math.exp(-alpha), math.exp(alpha)
+            Z = right * down + wrong * up
+            _reweight(P, y, h, down / Z, up / Z, D, votes)
+            objective *= Z
+            members.append(member)
+            alphas.append(alpha)
+            errors.append(error)
+            if self._report(t, objective, error):
+                self.reason_ = "the callback stopped it"
+            elif error <= EPS:
+                self.reason_ = "a member made no error"
+            elif t == self.n_estimators:
+                self.reason_ = "all members were trained"
+        self.weights_, self.errors_ = np.array(alphas), np.array(errors)
+        self.trace_, self.residual_ = np.array(self.trace_), None
+        self.converged_ = self.reason_ in ("all members were trained", "a member made no error")
+        self._keep(members)
+        if not useful and t == 1:
+            warnings.warn(
+                f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
+                "first one alone. Stronger members may help: base='tree', a larger max_depth",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def votes(self, X):
+        """Vote of every member, -1 or +1, (n, T)."""
+        return self._votes(self._check_X(X)).T
+
+    def decision_function(self, X):
+        """Weighted vote of all members, (n,)."""
+        X = self._check_X(X)
+        if hasattr(self, "estimators_"):
+            return self._votes(X).T @ self.weights_
+        return self._tree_sum(X, self.starts_[:-1], self.weights_)
+
+    def staged_decision_function(self, X):
+        """Weighted vote (n,) of the first 1, 2, ... members."""
+        total = 0.0
+        for h, alpha in zip(self._each_vote(self._check_X(X)), self.weights_, strict=True):
+            total = total + alpha * h
+            yield total
+
+    def staged_predict(self, X):
+        """Class of each row by the first 1, 2, ... members."""
+        for decision in self.staged_decision_function(X):
+            yield self.classes_[(decision >= 0).astype(np.intp)]
+
+    def margins(self, X, y):
+        """Margin y f(x) / sum of the votes' weights, in [-1, 1], (n,)."""
+        signs = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+        return signs * self.decision_function(X) / self.weights_.sum()
+
+    def error_correlation(self, X, y):
+        """Covariance over the rows of member t and the vote of those before it being right, for
+        t = 2 .. T. One run only: `error_covariance` takes it over repeated training samples."""
+        member, vote = self._right(X, y)
+        return (member & vote).mean(1) - member.mean(1) * vote.mean(1)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        model = super().load(path)
+        try:
+            T, d = model.weights_.size, int(model.n_features_in_)
+            good = check_trees(model.nodes_, model.starts_, d) and model.starts_.size == T + 1
+            good &= model.weights_.dtype == np.float64 and model.weights_.shape == (T,)
+            good &= model.classes_.shape == (2,)
+        except (AttributeError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise ValueError(f"{path} is not a model file of ensolve: its trees are damaged")
+        return model
+
+    def _class_factors(self, y):
+        """Factor of each row's weight by its class."""
+        if self.class_weight is None:
+            return np.ones(y.size)
+        if isinstance(self.class_weight, dict):
+            given = {str(label): factor for label, factor in self.class_weight.items()}
+            known = [str(label) for label in self.classes_.tolist()]
+            if set(given) - set(known):
+                raise ValueError(
+                    f"{type(self).__name__}: class_weight names {', '.join(given)}, "
+                    f"y has {', '.join(known)}"
+                )
+            low, high = (float(given.get(label, 1.0)) for label in known)
+        else:
+            low, high = y.size / (2.0 * (y < 0).sum()), y.size / (2.0 * (y > 0).sum())
+        if not (0 < low < np.inf and 0 < high < np.inf):
+            raise ValueError(
+                f"{type(self).__name__}: class_weight must be finite and > 0, got {low:g}, {high:g}"
+            )
+        return np.where(y > 0, high, low)
+
+    def _tree_learner(self, X, y):
+        """A function that trains a tree: (D, counts) -> tree, its votes on the rows."""
+        stump, h = self.base == "stump", np.empty(y.size, dtype=np.int64)
+        grower = Grower(
+            X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
+            self.max_leaf_nodes, float(self.min_impurity_decrease),
+        )  # fmt: skip
+
+        def train(D, counts):
+            if self.mode == "resample":
+                _weigh(counts, y, 1.0, True, grower.shift, grower.GH)
+            else:
+                _weigh(D, y, grower.full, False, grower.shift, grower.GH)
+            tree = grower.grow(self.prune and not stump)
+            _leaf_votes(grower.nodes, grower.leaf, h)
+            return tree, h
+
+        return train
+
+    def _learner(self, X, y):
+        """The same for copies of an object; it gets the labels as they are."""
+        labels = self.classes_[(y > 0).astype(np.intp)]
+
+        def train(D, counts):
+            member = copy.deepcopy(self.base)
+            if self.mode == "resample":
+                rows = np.repeat(np.arange(y.size), counts.astype(np.intp))
+                member.fit(X[rows], labels[rows])
+            else:
+                member.fit(X, labels, sample_weight=D * y.size)
+            return member, self._member_vote(member, X)
+
+        return train
+
+    def _member_vote(self, member, X):
+        return np.where(np.asarray(member.predict(X)) == self.classes_[1], 1, -1)
+
+    def _keep(self, members):
+        """Set the attributes that hold the members."""
+        for name in ("nodes_", "starts_", "feature_importances_", "estimators_"):
+            vars(self).pop(name, None)
+        if not isinstance(self.base, str):
+            self.estimators_ = members
+            return
+        self.nodes_ = np.concatenate(members)
+        self.starts_ = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        self.nodes_["value"] = np.where(self.nodes_["value"] >= 0, 1.0, -1.0)
+        tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
+        gain = np.bincount(tree, self.nodes_["gain"])
+        share = self.weights_ / np.where(gain > 0, gain, 1.0)
+        total = np.bincount(
+            self.nodes_["feature"], self.nodes_["gain"] * share[tree], self.n_features_in_
+        )
+        self.feature_importances_ = total / total.sum() if total.any() else total
+
+    def _report(self, t, objective, error):
+        """Keep the state of the round; True when the callback asks to stop."""
+        self.n_iter_, self.objective_ = t, objective
+        self.trace_.append(objective)
+        if self.verbose:
+            print(f"{type(self).__name__} {t:5d}  objective {objective:.9e}  error {error:.4f}")
+        if self.callback is None:
+            return False
+        return bool(self.callback(self, t, {"objective": objective, "error": error}))
+
+    def _tree_sum(self, X, starts, weights):
+        """Sum of weight times value over the trees; n_jobs threads share the rows."""
+        out = np.zeros(X.shape[0])
+        if self.n_jobs == 1:
+            _add_trees(self.nodes_, starts, weights, X, out)
+            return out
+        cuts = np.linspace(0, out.size, self.n_jobs + 1).astype(int)
+        parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            jobs = [
+                pool.submit(_add_trees, self.nodes_, starts, weights, X[part], out[part])
+                for part in parts
+            ]
+            for job in jobs:
+                job.result()
+        return out
+
+    def _each_vote(self, X):
+        """Vote (n,) of one member after the other."""
+        if hasattr(self, "estimators_"):
+            for member in self.estimators_:
+                yield self._member_vote(member, X)
+        else:
+            one = np.ones(1)
+            for t in range(self.weights_.size):
+                yield self._tree_sum(X, self.starts_[t : t + 1], one)
+
+    def _votes(self, X):
+        return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])
+
+    def _right(self, X, y):
+        """Whether members 2 .. T, and the votes of all those before each, are right on each row."""
+        X, positive = self._check_X(X), np.asarray(y) == self.classes_[1]
+        votes = self._votes(X)
+        before = np.cumsum(self.weights_[:, None] * votes, axis=0)[:-1]
+        return (votes[1:] > 0) == positive, (before >= 0) == positive
+
+
+class AdaBoost(AdaBoostNC):
+    """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes as there.
+
+    Parameters
+    ----------
+    n_estimators, base, max_depth, criterion, min_samples_leaf, max_leaf_nodes, \
+min_impurity_decrease, prune, max_bins, mode, class_weight, n_jobs, random_state, verbose, \
+callback : as in AdaBoostNC
+    """
+
+    lam = 0.0
+
+    def __init__(
+        self, n_estimators=100, base="stump", max_depth=None, criterion="error",
+        min_samples_leaf=1, max_leaf_nodes=None, min_impurity_decrease=0.0, prune=False,
+        max_bins=256, mode="reweight", class_weight=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+
+def error_covariance(models, X, y):
+    """Covariance of member t and the vote of those before it being right, for t = 2 .. T: at each
+    row of X over the models, trained on samples of their own, then the mean over the rows."""
+    T = min(model.weights_.size for model in models)
+    pairs = [model._right(X, y) for model in models]
+    member, vote = (np.array([pair[k][: T - 1] for pair in pairs]) for k in range(2))
+    return ((member & vote).mean(0) - member.mean(0) * vote.mean(0)).mean(1)
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (AdaBoost(), AdaBoostNC(random_state=0), AdaBoostNC(lam=9.0, random_state=0)):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_iter_} members, {model.reason_}, objective "
+              f"{model.objective_:.3e}, accuracy {model.score(blobs, labels):.3f}")  # fmt: skip
+        loss = np.exp(-np.where(labels == "right", 1, -1) * model.decision_function(blobs)).mean()
+        assert model.lam > 0 or abs(model.objective_ - loss) <= 1e-9 * loss
