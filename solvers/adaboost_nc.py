@@ -835,12 +835,11 @@ def _draw(D, gaps, counts):
 
 
 def _sample(D, y, rng, counts):
-    """Draw until both classes are there; all rows once where one is too light to be drawn."""
+    """Draw until both classes are there, DRAWS times at the most."""
     for _ in range(DRAWS):
         _draw(D, rng.standard_exponential(D.size + 1), counts)
         if abs(counts @ y) < D.size:
-            return
-    counts[:] = D > 0
+            break
 
 
 @kernel

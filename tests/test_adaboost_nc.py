@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import adaboost_nc
-from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, Grower, error_covariance
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning
 
 pytestmark = pytest.mark.bounds
 
@@ -108,9 +108,10 @@ def naive_table_1(X, y, T, lam, mode, seed, criterion, max_depth, min_leaf, weig
         for _ in range(adaboost_nc.DRAWS if mode == "resample" else 1):
             w, count = D, 1 * (D > 0)
             if mode == "resample":
-                w = count = naive_draw(D, rng)
-                while np.unique(y[count > 0]).size < 2:
+                for _ in range(adaboost_nc.DRAWS):
                     w = count = naive_draw(D, rng)
+                    if np.unique(y[count > 0]).size == 2:
+                        break
             tree = naive_tree(X, y, w, count, criterion, max_depth, min_leaf)
             h = np.array([naive_vote(tree, x) for x in X])
             t = len(trees) + 1
