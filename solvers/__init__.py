@@ -3,4 +3,6 @@
 METHODS = {  # command: (file, class, scaling of the features that its paper uses)
     "exrm": ("exrm", "ExRM", "minmax"),
     "psvm": ("exrm", "PSVM", "minmax"),
+    "adaboost-nc": ("adaboost_nc", "AdaBoostNC", "none"),
+    "adaboost": ("adaboost_nc", "AdaBoost", "none"),
 }
