@@ -366,7 +366,7 @@ def _name_changes(names, seen):
 
 # >>> shared: tree 1
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
-CELLS = 1024  # of the table that turns a value into its bin
+CELLS = 4096  # of the table that turns a value into its bin
 UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
 TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
@@ -386,20 +386,23 @@ NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
 def bin_edges(X, max_bins):
     """Thresholds of each feature: midpoints between neighbouring values if there are at most
     max_bins of them (None: always), else between quantiles. Missing values take a bin as well."""
-    n, d = X.shape
-    rows, edges = slice(None), []
+    n, rows, edges = len(X), slice(None), []
     if max_bins is not None and n > SAMPLE:
         i, stride = np.arange(SAMPLE), n // SAMPLE
         rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
-    for j in range(d):
-        values, bins = np.sort(X[rows, j]), np.inf if max_bins is None else max_bins
+    columns = np.array(X[rows].T, order="C")
+    columns.sort(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(X.sum(axis=0))
+    for j, values in enumerate(columns):
         steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
-        if values.size < n and steps.size < bins:
+        if values.size < n and steps.size < max_bins:
             values = np.sort(X[:, j])  # perhaps few values in all: then none may be overlooked
             steps = np.flatnonzero(values[1:] > values[:-1])
-        bins -= np.isnan(values[-1])
+        bins = n if max_bins is None else max_bins - missing[j]
         if steps.size >= bins:
-            cuts = np.arange(1, bins) * (values.size - np.isnan(values).sum()) // bins - 1
+            known = values.size - np.isnan(values).sum() if missing[j] else values.size
+            cuts = np.arange(1, bins) * known // bins - 1
             steps = np.unique(steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)])
         low, high = values[steps], values[steps + 1]
         middle = 0.5 * low + 0.5 * high
@@ -418,14 +421,14 @@ def _encode(X, edges, n_codes, low, scale, table, codes):
                 codes[i, j] = n_codes[j]
                 continue
             cell = int(min(max((x - low[j]) * scale[j], 0.0), CELLS - 1.0))
-            first, last = table[j, cell], table[j, cell + 1]
-            while first < last:
+            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
+            while first + 1 < last:  # rarely: most cells hold one threshold at the most
                 middle = (first + last) >> 1
                 if x > edges[j, middle]:
                     first = middle + 1
                 else:
                     last = middle
-            codes[i, j] = first
+            codes[i, j] = first + (x > edges[j, first])
 
 
 @kernel
@@ -491,27 +494,26 @@ def _scan(bins, m, g, h, shift, criterion, min_leaf):
     Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
     there (if there are none: whether most of the weight does), and the sums on the left.
     """
-    weight, mask = h >> shift, (1 << shift) - 1
-    parent = _impurity(float(g), float(weight), criterion)
-    best, cut, missing_left, best_g, best_h = -1.0, 0, 0, g, h
-    left_g, left_h, missing_g, missing_h = g - g, h - h, bins[m, 0], bins[m, 1]
-    for c in range(m):
-        left_g += bins[c, 0]
-        left_h += bins[c, 1]
-        if bins[c, 1] == 0:
-            continue
-        for side in range(2 if missing_h > 0 else 1):
-            gl, hl = left_g + side * missing_g, left_h + side * missing_h
-            wl, wr = hl >> shift, (h - hl) >> shift
-            if (hl & mask) < min_leaf or ((h - hl) & mask) < min_leaf or wl == 0 or wr == 0:
+    weight, mask = float(h >> shift), (1 << shift) - 1
+    parent, tie = _impurity(float(g), weight, criterion), TIE * weight
+    best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
+    for side in range(2 if bins[m, 1] > 0 else 1):
+        left_g, left_h = side * bins[m, 0], side * bins[m, 1]
+        for c in range(m):
+            left_g += bins[c, 0]
+            left_h += bins[c, 1]
+            wl, wr = left_h >> shift, (h - left_h) >> shift
+            if bins[c, 1] == 0 or wl == 0 or wr == 0:
                 continue
-            gain = parent - _impurity(float(gl), float(wl), criterion)
-            gain = max(gain - _impurity(float(g - gl), float(wr), criterion), 0.0)
-            if gain > best + TIE * weight or best < 0.0:
-                best, cut, missing_left, best_g, best_h = gain, c, side, gl, hl
-    if missing_h == 0:
-        missing_left = int(2 * (best_h >> shift) >= weight)
-    return best, cut, missing_left, best_g, best_h
+            if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
+                continue
+            gain = parent - _impurity(float(left_g), float(wl), criterion)
+            gain -= _impurity(float(g - left_g), float(wr), criterion)
+            if gain > best + tie:
+                best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
+    if bins[m, 1] == 0:
+        missing_left = int(2 * (best_h >> shift) >= h >> shift)
+    return max(best, 0.0) if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
 
 
 @kernel
@@ -581,12 +583,13 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     for a in range(slots):
         free[a] = a
     root, n_free, n_open, n_nodes, small, large = nodes[0], slots - 1, 0, 1, 0, -1
-    root.g, root.h, root.start, root.stop, root.slot = 0, 0, 0, n, free[n_free]
-    root.depth = root.child = 0
+    root.start, root.stop, root.slot, root.depth, root.child = 0, n, free[n_free], 0, 0
+    g = h = np.int64(0)
     for i in range(n):
         rows[i] = i
-        root.g += GH[i, 0]
-        root.h += GH[i, 1]
+        g += GH[i, 0]
+        h += GH[i, 1]
+    root.g, root.h = g, h
     min_gain = min_decrease * float(root.h >> shift)
     root.is_leaf = max_depth == 0 or abs(root.g) == root.h >> shift
     while True:
@@ -630,11 +633,11 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
                              or abs(child.g) == child.h >> shift)  # fmt: skip
         if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
+            child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
             for a in range(node.start, node.stop):
                 i = a if n_nodes == 3 else rows[a]
-                c = codes[i, node.feature]
-                right = c > node.code if c != missing else node.missing_left == 0
-                leaf[i] = node.child + right
+                c = codes[i, j]
+                leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
             free[n_free] = node.slot
             n_free += 1
             small = large = -1
@@ -754,7 +757,7 @@ class Grower:
         with np.errstate(over="ignore"):
             width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
         low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
-        table = np.empty((X.shape[1], CELLS + 1), dtype=np.int32)
+        table = np.empty((X.shape[1], CELLS + 1), dtype=np.uint8)
         for j, edge in enumerate(edges):
             with np.errstate(over="ignore"):
                 cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
@@ -858,11 +861,10 @@ def _penalise(D, y, h, votes, penalty, P):
     error = right = wrong = 0.0
     for i in range(D.size):
         P[i] = D[i] * penalty[abs(votes[i] + h[i])]
-        if h[i] * y[i] > 0.0:
-            right += P[i]
-        else:
-            wrong += P[i]
-            error += D[i]
+        is_right = 0.5 + 0.5 * h[i] * y[i]  # without branches, which nothing could predict
+        error += (1.0 - is_right) * D[i]
+        right += is_right * P[i]
+        wrong += (1.0 - is_right) * P[i]
     return error, right, wrong
 
 
@@ -980,7 +982,7 @@ class AdaBoostNC(_Protocol):
         weight = weight / weight.max() * self._class_factors(y)
         D, n, resample = weight / weight.sum(), y.size, self.mode == "resample"
         train = self._tree_learner(X, y) if isinstance(self.base, str) else self._learner(X, y)
-        votes, P, counts = np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n)
+        votes, P, counts = np.zeros(n, dtype=np.int32), np.empty(n), np.empty(n)
         rng, members, alphas, errors = np.random.default_rng(self.random_state), [], [], []
         self.trace_, self.reason_, objective = [], "", 1.0
         while not self.reason_:
@@ -1097,7 +1099,7 @@ class AdaBoostNC(_Protocol):
 
     def _tree_learner(self, X, y):
         """A function that trains a tree: (D, counts) -> tree, its votes on the rows."""
-        stump, h = self.base == "stump", np.empty(y.size, dtype=np.int64)
+        stump, h = self.base == "stump", np.empty(y.size, dtype=np.int8)
         grower = Grower(
             X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
@@ -1130,7 +1132,8 @@ class AdaBoostNC(_Protocol):
         return train
 
     def _member_vote(self, member, X):
-        return np.where(np.asarray(member.predict(X)) == self.classes_[1], 1, -1)
+        right = np.asarray(member.predict(X)) == self.classes_[1]
+        return np.where(right, np.int8(1), np.int8(-1))
 
     def _keep(self, members):
         """Set the attributes that hold the members."""

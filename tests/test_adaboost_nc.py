@@ -37,7 +37,7 @@ def naive_split(X, y, weight, count, rows, criterion, min_leaf):
         best = None
         cuts = [*(0.5 * (values[1:] + values[:-1])), np.inf]
         missing = rows[np.isnan(X[rows, j]) & (weight[rows] > 0)]
-        for cut, to_left in itertools.product(cuts, (False, True)):
+        for to_left, cut in itertools.product((False, True), cuts):
             alone = weight[rows[X[rows, j] <= cut]].sum() == 0  # then they go right
             if to_left and (missing.size == 0 or alone):
                 continue
