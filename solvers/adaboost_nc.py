@@ -372,15 +372,15 @@ TIE = 1e-11  # gains closer than this part of the node's weight are equal: the f
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
-    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"), ("value", "f8"),
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"), ("errors", "f8"),
      ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
-     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("place", "i4"),
-     ("errors", "f8")], align=True
+     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
 )  # fmt: skip
 NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
     [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
      ("missing_left", "i4")], align=True
 )  # fmt: skip
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only: 1 s less
 
 
 def bin_edges(X, max_bins):
@@ -431,7 +431,7 @@ def _encode(X, edges, n_codes, low, scale, table, codes):
             codes[i, j] = first + (x > edges[j, first])
 
 
-@kernel
+@kernel(**INNER)
 def _histogram(codes, GH, rows, start, stop, hist):
     """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2)."""
     d, whole = codes.shape[1], stop - start == rows.size
@@ -447,16 +447,7 @@ def _histogram(codes, GH, rows, start, stop, hist):
             hist[j, c, 1] += h
 
 
-@kernel
-def _subtract(hist, part):
-    """hist -= part."""
-    for j in range(hist.shape[0]):
-        for c in range(hist.shape[1]):
-            hist[j, c, 0] -= part[j, c, 0]
-            hist[j, c, 1] -= part[j, c, 1]
-
-
-@kernel
+@kernel(**INNER)
 def _condense(codes, GH, rows, j, bins, found):
     """Histogram of one feature without its empty bins, from the rows of a node in the order of the
     feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
@@ -473,7 +464,7 @@ def _condense(codes, GH, rows, j, bins, found):
     return m
 
 
-@kernel
+@kernel(**INNER)
 def _impurity(g, h, criterion):
     """Impurity of a node times its weight h; g is the difference of the classes' weights."""
     if criterion == 0:
@@ -487,7 +478,7 @@ def _impurity(g, h, criterion):
     return total
 
 
-@kernel
+@kernel(**INNER)
 def _scan(bins, m, g, h, shift, criterion, min_leaf):
     """Best cut after one of the first m bins of a feature; bins[m] holds the missing values.
 
@@ -516,7 +507,7 @@ def _scan(bins, m, g, h, shift, criterion, min_leaf):
     return max(best, 0.0) if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
 
 
-@kernel
+@kernel(**INNER)
 def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node):
     """Write the best split over all features into the node; its gain is -1 where there is none.
 
@@ -552,7 +543,7 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, hist, fou
                 node.left_g, node.left_h = left_g, left_h
 
 
-@kernel
+@kernel(**INNER)
 def _partition(codes, rows, spare, node, missing):
     """Bring the node's rows that go left to the front, their order kept; returns where they end."""
     left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
@@ -584,6 +575,7 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
         free[a] = a
     root, n_free, n_open, n_nodes, small, large = nodes[0], slots - 1, 0, 1, 0, -1
     root.start, root.stop, root.slot, root.depth, root.child = 0, n, free[n_free], 0, 0
+    root.is_cut = 0
     g = h = np.int64(0)
     for i in range(n):
         rows[i] = i
@@ -597,7 +589,11 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             node = nodes[small]
             _histogram(codes, GH, rows, node.start, node.stop, hist[node.slot])
             if large >= 0 and not nodes[large].is_leaf:
-                _subtract(hist[nodes[large].slot], hist[node.slot])
+                slot = nodes[large].slot
+                for j in range(hist.shape[1]):
+                    for c in range(hist.shape[2]):
+                        hist[slot, j, c, 0] -= hist[node.slot, j, c, 0]
+                        hist[slot, j, c, 1] -= hist[node.slot, j, c, 1]
         for k in (large, small):
             if k < 0:
                 continue
@@ -629,7 +625,7 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             child = nodes[node.child + side]
             child.g = node.g - node.left_g if side else node.left_g
             child.h = node.h - node.left_h if side else node.left_h
-            child.depth, child.child = node.depth + 1, 0
+            child.depth, child.child, child.is_cut = node.depth + 1, 0, 0
             child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
                              or abs(child.g) == child.h >> shift)  # fmt: skip
         if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
@@ -660,7 +656,7 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     return n_nodes
 
 
-@kernel
+@kernel(**INNER)
 def _pessimistic(wrong, weight):
     """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
     exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
@@ -670,40 +666,28 @@ def _pessimistic(wrong, weight):
         many = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
     else:
         many += 0.67 * (weight - many)
-    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    none = weight * (1.0 - math.exp(math.log(0.25) / weight))
     return many if wrong >= 1.0 else none + wrong * (many - none)
 
 
 @kernel
-def _finish(nodes, n_nodes, edges, shift, prune, tree):
-    """Copy the nodes to `tree`, numbered anew; returns how many there are. With prune, a node that
-    as a leaf has no more errors by C4.5's estimate becomes one; those below take its value."""
-    whole, n_rows, count = float(nodes[0].h >> shift), nodes[0].h & ((1 << shift) - 1), 1
+def _prune(nodes, n_nodes, shift):
+    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
+    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
+    rows = (nodes[0].h & ((1 << shift) - 1)) / float(nodes[0].h >> shift)  # a unit of weight
     for k in range(n_nodes - 1, -1, -1):  # children come after their parents
         node = nodes[k]
         weight = float(node.h >> shift)
-        node.value, node.place = -node.g / weight, 0
-        if prune:
-            wrong, rows = 0.5 * (weight - abs(node.g)) / whole * n_rows, weight / whole * n_rows
-            node.errors = _pessimistic(wrong, rows)
-            if not node.is_leaf:
-                below = nodes[node.child].errors + nodes[node.child + 1].errors
-                node.is_leaf, node.errors = node.errors <= below, min(node.errors, below)
+        node.errors = _pessimistic(0.5 * rows * (weight - abs(node.g)), rows * weight)
+        if not node.is_leaf:
+            below = nodes[node.child].errors + nodes[node.child + 1].errors
+            node.is_leaf, node.errors = node.errors <= below, min(node.errors, below)
     for k in range(n_nodes):
         node = nodes[k]
-        if node.place >= 0:
-            tree[node.place].value = node.value
-        if not node.is_leaf:
-            out = tree[node.place]
-            out.feature, out.threshold = node.feature, edges[node.feature, node.code]
-            out.missing_left, out.gain, out.child = node.missing_left, node.gain / whole, count
-            nodes[node.child].place, nodes[node.child + 1].place = count, count + 1
-            count += 2
-        elif node.child > 0:
+        if node.is_leaf and node.child > 0:
             for side in range(2):
                 lost = nodes[node.child + side]
-                lost.value, lost.place, lost.is_leaf = node.value, -1, 1
-    return count
+                lost.g, lost.h, lost.is_leaf, lost.is_cut = node.g, node.h, 1, 1
 
 
 class Grower:
@@ -715,7 +699,7 @@ class Grower:
     GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
         gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
         The sum of all w may be up to `full`
-    leaf (n,), nodes : after `grow` the leaf of each row; nodes["value"][leaf] is its value -G / H
+    leaf (n,) : after `grow` each row's node among those of the tree
     """
 
     def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease):
@@ -767,14 +751,33 @@ class Grower:
         return codes
 
     def grow(self, prune):
-        """Grow a tree on GH; returns it as an array of NODE."""
+        """Grow a tree on GH; returns its nodes, to be collected for `pack`."""
         order = None if self.order is None else self.order.copy()
         count = _grow(
             self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
             self.found, self.rows, self.spare, self.nodes, self.leaf,
         )  # fmt: skip
-        tree = np.zeros(count, dtype=NODE)
-        return tree[: _finish(self.nodes, count, self.edges, self.shift, prune, tree)]
+        if prune:
+            _prune(self.nodes, count, self.shift)
+        return self.nodes[:count].copy()
+
+    def pack(self, trees):
+        """Finished trees, one after the other, and where each starts; the last start is the end."""
+        nodes = np.concatenate(trees)
+        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+        tree, keep = np.repeat(np.arange(len(trees)), np.diff(first)), nodes["is_cut"] == 0
+        place = np.cumsum(keep) - keep  # of a node among those kept
+        starts = np.append(place, keep.sum())[first]
+        child = place[first[tree] + nodes["child"]] - starts[tree]
+        weight, inner = nodes["h"] >> self.shift, nodes["is_leaf"] == 0
+        packed = np.zeros(len(nodes), dtype=NODE)
+        packed["value"] = -nodes["g"] / weight
+        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
+        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
+        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        for name in ("threshold", "gain", "child", "feature", "missing_left"):
+            packed[name][~inner] = 0
+        return packed[keep], starts
 
 
 def check_trees(nodes, starts, n_features):
@@ -819,37 +822,18 @@ def _weigh(weight, y, unit, drawn, shift, GH):
         GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
 
 
-@kernel
-def _draw(D, gaps, counts):
-    """Draw n rows with the probabilities D: the running sums of n + 1 exponential gaps, over their
-    total, are n uniform points in ascending order. Overwrites counts (n,), how often each came."""
-    n, total = D.size, 0.0
-    for gap in gaps:
-        total += gap
-    for k in range(n):
-        counts[k] = 0.0
-    i, point, end = 0, 0.0, D[0]
-    for k in range(n):
-        point += gaps[k]
-        while point > end * total and i < n - 1:
-            i += 1
-            end += D[i]
-        counts[i] += 1.0
-
-
-def _sample(D, y, rng, counts):
-    """Draw until both classes are there, DRAWS times at the most."""
+def _sample(D, y, rng):
+    """How often each of n rows is drawn with the probabilities D: the running sums of n + 1
+    exponential gaps, over their total, are n uniform points in ascending order. Drawn again, DRAWS
+    times at the most, while one of the classes is missing."""
+    ends = np.cumsum(D)
     for _ in range(DRAWS):
-        _draw(D, rng.standard_exponential(D.size + 1), counts)
+        points = np.cumsum(rng.standard_exponential(D.size + 1))
+        below = np.searchsorted(points[:-1], ends[:-1] * points[-1], side="right")
+        counts = np.diff(below, prepend=0, append=D.size).astype(np.float64)
         if abs(counts @ y) < D.size:
             break
-
-
-@kernel
-def _leaf_votes(nodes, leaf, h):
-    """The tree's vote on each of its rows: the sign of the leaf's value."""
-    for i in range(leaf.size):
-        h[i] = 1 if nodes[leaf[i]].value >= 0.0 else -1
+    return counts
 
 
 @kernel
@@ -981,16 +965,16 @@ class AdaBoostNC(_Protocol):
         X, y, weight = self._check_fit(X, y, sample_weight)
         weight = weight / weight.max() * self._class_factors(y)
         D, n, resample = weight / weight.sum(), y.size, self.mode == "resample"
-        train = self._tree_learner(X, y) if isinstance(self.base, str) else self._learner(X, y)
-        votes, P, counts = np.zeros(n, dtype=np.int32), np.empty(n), np.empty(n)
+        learner = self._tree_learner if isinstance(self.base, str) else self._learner
+        train, pack = learner(X, y)
+        votes, P = np.zeros(n, dtype=np.int32), np.empty(n)
         rng, members, alphas, errors = np.random.default_rng(self.random_state), [], [], []
         self.trace_, self.reason_, objective = [], "", 1.0
         while not self.reason_:
             t = len(members) + 1
             penalty = (0.5 + np.arange(t + 1) / (2 * t)) ** float(self.lam)
             for _ in range(DRAWS if resample else 1):
-                if resample:
-                    _sample(D, y, rng, counts)
+                counts = _sample(D, y, rng) if resample else None
                 member, h = train(D, counts)
                 error, right, wrong = _penalise(D, y, h, votes, penalty, P)
                 useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
@@ -1017,7 +1001,7 @@ class AdaBoostNC(_Protocol):
         self.weights_, self.errors_ = np.array(alphas), np.array(errors)
         self.trace_, self.residual_ = np.array(self.trace_), None
         self.converged_ = self.reason_ in ("all members were trained", "a member made no error")
-        self._keep(members)
+        self._keep(members, pack)
         if not useful and t == 1:
             warnings.warn(
                 f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
@@ -1098,23 +1082,22 @@ class AdaBoostNC(_Protocol):
         return np.where(y > 0, high, low)
 
     def _tree_learner(self, X, y):
-        """A function that trains a tree: (D, counts) -> tree, its votes on the rows."""
-        stump, h = self.base == "stump", np.empty(y.size, dtype=np.int8)
+        """Functions to train a tree, (D, counts) -> nodes, votes on the rows, and to pack them."""
+        stump = self.base == "stump"
         grower = Grower(
             X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
         )  # fmt: skip
 
         def train(D, counts):
-            if self.mode == "resample":
+            if counts is not None:
                 _weigh(counts, y, 1.0, True, grower.shift, grower.GH)
             else:
                 _weigh(D, y, grower.full, False, grower.shift, grower.GH)
-            tree = grower.grow(self.prune and not stump)
-            _leaf_votes(grower.nodes, grower.leaf, h)
-            return tree, h
+            nodes = grower.grow(self.prune and not stump)
+            return nodes, np.where(nodes["g"] <= 0, 1, -1).astype(np.int8)[grower.leaf]
 
-        return train
+        return train, grower.pack
 
     def _learner(self, X, y):
         """The same for copies of an object; it gets the labels as they are."""
@@ -1122,28 +1105,27 @@ class AdaBoostNC(_Protocol):
 
         def train(D, counts):
             member = copy.deepcopy(self.base)
-            if self.mode == "resample":
+            if counts is not None:
                 rows = np.repeat(np.arange(y.size), counts.astype(np.intp))
                 member.fit(X[rows], labels[rows])
             else:
                 member.fit(X, labels, sample_weight=D * y.size)
             return member, self._member_vote(member, X)
 
-        return train
+        return train, None
 
     def _member_vote(self, member, X):
         right = np.asarray(member.predict(X)) == self.classes_[1]
         return np.where(right, np.int8(1), np.int8(-1))
 
-    def _keep(self, members):
+    def _keep(self, members, pack):
         """Set the attributes that hold the members."""
         for name in ("nodes_", "starts_", "feature_importances_", "estimators_"):
             vars(self).pop(name, None)
-        if not isinstance(self.base, str):
+        if pack is None:
             self.estimators_ = members
             return
-        self.nodes_ = np.concatenate(members)
-        self.starts_ = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        self.nodes_, self.starts_ = pack(members)
         self.nodes_["value"] = np.where(self.nodes_["value"] >= 0, 1.0, -1.0)
         tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
