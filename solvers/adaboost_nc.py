@@ -10,11 +10,11 @@ minimises, all earlier members fixed, the exponential loss with an ambiguity pen
 Method    Train h_t on D_t (weights, or a sample drawn with them); then
               alpha_t = 1/2 log( sum_right D_t p_t^lam / sum_wrong D_t p_t^lam )
               D_t+1   = D_t p_t^lam exp(-alpha_t y h_t) / Z_t
-          The votes are uniform inside H_t, so |h_1 + ... + h_t| tells p_t: a table of t + 1 powers.
+          The votes inside H_t are uniform, so that p_t = 1/2 + |h_1 + ... + h_t| / 2t.
           Members are stumps and trees on binned features, or any object with fit and predict. A
-          level of a tree costs O(n d); a round of the rest O(n). The objective is prod_t Z_t. It is
-          a greedy method without an optimum to be close to: there is no residual.
-          AdaBoost is lam = 0.
+          level of a tree costs O(n d), a round of the rest O(n). The objective is prod_t Z_t. It
+          is a greedy method, without an optimum to be close to: there is no residual. AdaBoost is
+          lam = 0.
 Reference Wang, Chen, Yao, "Negative Correlation Learning for Classification Ensembles",
           IJCNN 2010; Table I, equations (2)-(3). Zhou, "Ensemble Learning", Algorithm 1.
 Departs   A member without error ends the run, its vote large and finite. One no better than
@@ -420,7 +420,8 @@ def _encode(X, edges, n_codes, low, scale, table, codes):
             if x != x:
                 codes[i, j] = n_codes[j]
                 continue
-            cell = int(min(max((x - low[j]) * scale[j], 0.0), CELLS - 1.0))
+            at = (x - low[j]) * scale[j]
+            cell = 0 if at < 0.0 else CELLS - 1 if at >= CELLS else np.int64(at)
             first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
             while first + 1 < last:  # rarely: most cells hold one threshold at the most
                 middle = (first + last) >> 1
@@ -504,7 +505,9 @@ def _scan(bins, m, g, h, shift, criterion, min_leaf):
                 best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
     if bins[m, 1] == 0:
         missing_left = int(2 * (best_h >> shift) >= h >> shift)
-    return max(best, 0.0) if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+    if cut >= 0 and best < 0.0:
+        best = 0.0  # it was rounding
+    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
 
 
 @kernel(**INNER)
@@ -562,7 +565,7 @@ def _partition(codes, rows, spare, node, missing):
 
 @kernel
 def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, slots, hist, found, rows, spare, nodes, leaf):  # fmt: skip
+          min_decrease, hist, found, rows, spare, free, opened, nodes, leaf):  # fmt: skip
     """Grow a tree; overwrites nodes and the leaf of each row (n,), returns the number of nodes.
 
     Of two siblings only the smaller one's histogram is built: the other's is the parent's without
@@ -570,10 +573,9 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     highest gain comes first, and as many histograms as leaves are needed.
     """
     n, mask = rows.size, (1 << shift) - 1
-    free, opened = np.empty(slots, np.int64), np.empty(slots, np.int64)
-    for a in range(slots):
+    root, n_free, n_open, n_nodes, small, large = nodes[0], free.size - 1, 0, 1, 0, -1
+    for a in range(free.size):
         free[a] = a
-    root, n_free, n_open, n_nodes, small, large = nodes[0], slots - 1, 0, 1, 0, -1
     root.start, root.stop, root.slot, root.depth, root.child = 0, n, free[n_free], 0, 0
     root.is_cut = 0
     g = h = np.int64(0)
@@ -711,13 +713,12 @@ class Grower:
         max_depth = n if max_depth is None else min(max_depth, n)
         leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
         slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
-        self.rules = (
-            CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease, slots
-        )  # fmt: skip
+        self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
         self.shift = n.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         self.GH = np.empty((n, 2), dtype=np.int64)
         self.leaf, self.rows, self.spare = (np.empty(n, dtype=np.int32) for _ in range(3))
+        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
         self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
         if max_bins is None:
             shape, found = (1, 1, n + 1, 2), n
@@ -755,7 +756,7 @@ class Grower:
         order = None if self.order is None else self.order.copy()
         count = _grow(
             self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
-            self.found, self.rows, self.spare, self.nodes, self.leaf,
+            self.found, self.rows, self.spare, self.free, self.opened, self.nodes, self.leaf,
         )  # fmt: skip
         if prune:
             _prune(self.nodes, count, self.shift)
@@ -837,14 +838,16 @@ def _sample(D, y, rng):
 
 
 @kernel
-def _penalise(D, y, h, votes, penalty, P):
-    """Penalised weights P = D p^lam, penalty[k] being p^lam where |h_1 + ... + h_t| = k.
+def _penalise(D, y, h, votes, t, lam, P):
+    """Penalised weights P = D p^lam, where p = 1 - amb = 1/2 + |h_1 + ... + h_t| / 2t.
 
     Returns the weights D of the wrong rows, and P of the right and of the wrong ones.
     """
     error = right = wrong = 0.0
     for i in range(D.size):
-        P[i] = D[i] * penalty[abs(votes[i] + h[i])]
+        P[i] = D[i]
+        if lam > 0.0:
+            P[i] *= (0.5 + abs(votes[i] + h[i]) / (2.0 * t)) ** lam
         is_right = 0.5 + 0.5 * h[i] * y[i]  # without branches, which nothing could predict
         error += (1.0 - is_right) * D[i]
         right += is_right * P[i]
@@ -964,19 +967,18 @@ class AdaBoostNC(_Protocol):
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
         weight = weight / weight.max() * self._class_factors(y)
-        D, n, resample = weight / weight.sum(), y.size, self.mode == "resample"
+        D, resample, lam = weight / weight.sum(), self.mode == "resample", float(self.lam)
         learner = self._tree_learner if isinstance(self.base, str) else self._learner
         train, pack = learner(X, y)
-        votes, P = np.zeros(n, dtype=np.int32), np.empty(n)
+        votes, P = np.zeros(y.size, dtype=np.int32), np.empty(y.size)
         rng, members, alphas, errors = np.random.default_rng(self.random_state), [], [], []
         self.trace_, self.reason_, objective = [], "", 1.0
         while not self.reason_:
             t = len(members) + 1
-            penalty = (0.5 + np.arange(t + 1) / (2 * t)) ** float(self.lam)
             for _ in range(DRAWS if resample else 1):
                 counts = _sample(D, y, rng) if resample else None
                 member, h = train(D, counts)
-                error, right, wrong = _penalise(D, y, h, votes, penalty, P)
+                error, right, wrong = _penalise(D, y, h, votes, t, lam, P)
                 useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
                 if useful:
                     break
