@@ -45,6 +45,7 @@ EPS = 2.0**-52  # an error below is none: the vote of such a member stays finite
 GUESSING = 1e-12  # ... and closer than this to 1/2, an error is that of guessing
 FLOOR = 1e-100  # weights never fall below, so that a row can come back after any number of rounds
 DRAWS = 10  # samples to try for a member that is better than guessing
+PLUS, MINUS = np.int8(1), np.int8(-1)  # the votes
 USELESS = "no member was better than guessing"
 
 
@@ -742,11 +743,11 @@ class Grower:
         with np.errstate(over="ignore"):
             width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
         low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
-        table = np.empty((X.shape[1], CELLS + 1), dtype=np.uint8)
+        table = np.zeros((X.shape[1], CELLS + 1), dtype=np.uint8)
         for j, edge in enumerate(edges):
             with np.errstate(over="ignore"):
                 cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
-            table[j] = np.searchsorted(cells, np.arange(CELLS + 1))
+            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=CELLS))
         codes = np.empty(X.shape, dtype=np.uint8)
         _encode(X, self.edges, self.n_codes, low, scale, table, codes)
         return codes
@@ -764,7 +765,7 @@ class Grower:
 
     def pack(self, trees):
         """Finished trees, one after the other, and where each starts; the last start is the end."""
-        nodes = np.concatenate(trees)
+        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
         first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
         tree, keep = np.repeat(np.arange(len(trees)), np.diff(first)), nodes["is_cut"] == 0
         place = np.cumsum(keep) - keep  # of a node among those kept
@@ -1097,7 +1098,7 @@ class AdaBoostNC(_Protocol):
             else:
                 _weigh(D, y, grower.full, False, grower.shift, grower.GH)
             nodes = grower.grow(self.prune and not stump)
-            return nodes, np.where(nodes["g"] <= 0, 1, -1).astype(np.int8)[grower.leaf]
+            return nodes, np.where(nodes["g"] <= 0, PLUS, MINUS).take(grower.leaf)
 
         return train, grower.pack
 
@@ -1118,7 +1119,7 @@ class AdaBoostNC(_Protocol):
 
     def _member_vote(self, member, X):
         right = np.asarray(member.predict(X)) == self.classes_[1]
-        return np.where(right, np.int8(1), np.int8(-1))
+        return np.where(right, PLUS, MINUS)
 
     def _keep(self, members, pack):
         """Set the attributes that hold the members."""
