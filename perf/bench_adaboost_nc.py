@@ -81,9 +81,8 @@ def versus(report, name, members, n, d, target):
     X, y, data = make(n, d)
     model, peer = ours(**members), theirs(name, members["depth"])
     codes = (y > 0).astype(int)  # XGBoost takes no other labels
-    rounds = 1 if n * d > 1_000_000 or name == "scikit-learn" else 3
     fits = partial(model.fit, X, y), None if peer is None else partial(peer.fit, X, codes)
-    (seconds, _), (other, _) = race(*fits, rounds=rounds, seconds=1.5 if rounds > 1 else 0)
+    (seconds, _), (other, _) = race(*fits, rounds=3 if n * d < 1_000_000 else 1)
     kind = "stumps" if members["depth"] == 1 else f"depth {members['depth']}"
     row = dict(what=f"{T} {kind}, {name} / AdaBoost", size=f"{n} x {d}", target=target, data=data)
     if peer is None:
