@@ -367,13 +367,14 @@ def _name_changes(names, seen):
 
 # >>> shared: tree 1
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
+BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
 UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
 TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
-    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"), ("errors", "f8"),
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
      ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
      ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
 )  # fmt: skip
@@ -434,19 +435,28 @@ def _encode(X, edges, n_codes, low, scale, table, codes):
 
 
 @kernel(**INNER)
-def _histogram(codes, GH, rows, start, stop, hist):
-    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2)."""
-    d, whole = codes.shape[1], stop - start == rows.size
+def _histogram(codes, GH, rows, start, stop, ahead, hist):
+    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
+
+    Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
+    """
+    n, d = codes.shape
     for j in range(d):
         for c in range(hist.shape[1]):
             hist[j, c, 0] = hist[j, c, 1] = 0
-    for k in range(start, stop):
-        i = k if whole else rows[k]
-        g, h = GH[i, 0], GH[i, 1]
-        for j in range(d):
-            c = codes[i, j]
-            hist[j, c, 0] += g
-            hist[j, c, 1] += h
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        if FAR * (stop - start) < n:
+            for k in range(first, last):
+                i = rows[k]
+                ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
+        for k in range(first, last):
+            i = rows[k]
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                c = codes[i, j]
+                hist[j, c, 0] += g
+                hist[j, c, 1] += h
 
 
 @kernel(**INNER)
@@ -566,7 +576,7 @@ def _partition(codes, rows, spare, node, missing):
 
 @kernel
 def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, hist, found, rows, spare, free, opened, nodes, leaf):  # fmt: skip
+          min_decrease, hist, found, rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
     """Grow a tree; overwrites nodes and the leaf of each row (n,), returns the number of nodes.
 
     Of two siblings only the smaller one's histogram is built: the other's is the parent's without
@@ -590,7 +600,7 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     while True:
         if order is None and small >= 0:
             node = nodes[small]
-            _histogram(codes, GH, rows, node.start, node.stop, hist[node.slot])
+            _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
             if large >= 0 and not nodes[large].is_leaf:
                 slot = nodes[large].slot
                 for j in range(hist.shape[1]):
@@ -659,38 +669,35 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     return n_nodes
 
 
-@kernel(**INNER)
 def _pessimistic(wrong, weight):
     """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
     exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
-    many, half = max(wrong, 1.0), max(wrong, 1.0) + 0.5
-    if half < weight:
-        spread = math.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
-        many = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
-    else:
-        many += 0.67 * (weight - many)
-    none = weight * (1.0 - math.exp(math.log(0.25) / weight))
-    return many if wrong >= 1.0 else none + wrong * (many - none)
+    many = np.maximum(wrong, 1.0)
+    half = np.minimum(many + 0.5, weight)
+    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
 
 
-@kernel
-def _prune(nodes, n_nodes, shift):
+def prune(nodes, shift):
     """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
     are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
-    rows = (nodes[0].h & ((1 << shift) - 1)) / float(nodes[0].h >> shift)  # a unit of weight
-    for k in range(n_nodes - 1, -1, -1):  # children come after their parents
-        node = nodes[k]
-        weight = float(node.h >> shift)
-        node.errors = _pessimistic(0.5 * rows * (weight - abs(node.g)), rows * weight)
-        if not node.is_leaf:
-            below = nodes[node.child].errors + nodes[node.child + 1].errors
-            node.is_leaf, node.errors = node.errors <= below, min(node.errors, below)
-    for k in range(n_nodes):
-        node = nodes[k]
-        if node.is_leaf and node.child > 0:
-            for side in range(2):
-                lost = nodes[node.child + side]
-                lost.g, lost.h, lost.is_leaf, lost.is_cut = node.g, node.h, 1, 1
+    weight = (nodes["h"] >> shift).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # that a unit of weight stands for
+    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
+    names = "g", "h", "child", "is_leaf", "is_cut"
+    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    for k in range(len(nodes) - 1, -1, -1):  # children come after their parents
+        if not is_leaf[k]:
+            below = errors[child[k]] + errors[child[k] + 1]
+            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
+    for k in range(len(nodes)):
+        if is_leaf[k] and child[k]:
+            for c in (child[k], child[k] + 1):
+                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
 
 
 class Grower:
@@ -720,6 +727,7 @@ class Grower:
         self.GH = np.empty((n, 2), dtype=np.int64)
         self.leaf, self.rows, self.spare = (np.empty(n, dtype=np.int32) for _ in range(3))
         self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
+        self.ahead = np.empty(BLOCK, dtype=np.int64)
         self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
         if max_bins is None:
             shape, found = (1, 1, n + 1, 2), n
@@ -752,15 +760,14 @@ class Grower:
         _encode(X, self.edges, self.n_codes, low, scale, table, codes)
         return codes
 
-    def grow(self, prune):
-        """Grow a tree on GH; returns its nodes, to be collected for `pack`."""
+    def grow(self):
+        """Grow a tree on GH; returns its nodes, to be pruned perhaps and collected for `pack`."""
         order = None if self.order is None else self.order.copy()
         count = _grow(
             self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
-            self.found, self.rows, self.spare, self.free, self.opened, self.nodes, self.leaf,
+            self.found, self.rows, self.spare, self.ahead, self.free, self.opened, self.nodes,
+            self.leaf,
         )  # fmt: skip
-        if prune:
-            _prune(self.nodes, count, self.shift)
         return self.nodes[:count].copy()
 
     def pack(self, trees):
@@ -1097,7 +1104,9 @@ class AdaBoostNC(_Protocol):
                 _weigh(counts, y, 1.0, True, grower.shift, grower.GH)
             else:
                 _weigh(D, y, grower.full, False, grower.shift, grower.GH)
-            nodes = grower.grow(self.prune and not stump)
+            nodes = grower.grow()
+            if self.prune and not stump:
+                prune(nodes, grower.shift)
             return nodes, np.where(nodes["g"] <= 0, PLUS, MINUS).take(grower.leaf)
 
         return train, grower.pack
