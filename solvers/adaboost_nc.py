@@ -846,31 +846,29 @@ def _sample(D, y, rng):
 
 
 @kernel
-def _penalise(D, y, h, votes, t, lam, P):
-    """Penalised weights P = D p^lam, where p = 1 - amb = 1/2 + |h_1 + ... + h_t| / 2t.
-
-    Returns the weights D of the wrong rows, and P of the right and of the wrong ones.
-    """
+def _boost(D, y, h, votes, t, lam, P):
+    """Table I after the training of member t: overwrites D and votes, with P as space, unless the
+    member is no better than guessing. Returns its error, alpha_t, Z_t and whether it is better."""
     error = right = wrong = 0.0
     for i in range(D.size):
         P[i] = D[i]
-        if lam > 0.0:
+        if lam > 0.0:  # p = 1 - amb
             P[i] *= (0.5 + abs(votes[i] + h[i]) / (2.0 * t)) ** lam
         is_right = 0.5 + 0.5 * h[i] * y[i]  # without branches, which nothing could predict
         error += (1.0 - is_right) * D[i]
         right += is_right * P[i]
         wrong += (1.0 - is_right) * P[i]
-    return error, right, wrong
-
-
-@kernel
-def _reweight(P, y, h, down, up, D, votes):
-    """D = P times `down` on the right rows, `up` on the wrong ones; the votes count h in."""
-    for i in range(D.size):
-        D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up)
-        if 0.0 < P[i] and D[i] < FLOOR:
-            D[i] = FLOOR
-        votes[i] += h[i]
+    useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
+    alpha = 0.5 * math.log(right / max(wrong, EPS * right)) if useful else 1.0
+    down, up = math.exp(-alpha), math.exp(alpha)
+    Z = right * down + wrong * up
+    if useful:
+        for i in range(D.size):
+            votes[i] += h[i]
+            D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up) / Z
+            if 0.0 < P[i] and D[i] < FLOOR:
+                D[i] = FLOOR
+    return error, alpha, Z, useful
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -986,27 +984,22 @@ class AdaBoostNC(_Protocol):
             for _ in range(DRAWS if resample else 1):
                 counts = _sample(D, y, rng) if resample else None
                 member, h = train(D, counts)
-                error, right, wrong = _penalise(D, y, h, votes, t, lam, P)
-                useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
+                error, alpha, Z, useful = _boost(D, y, h, votes, t, lam, P)
                 if useful:
                     break
             if not useful:
                 self.reason_ = USELESS
                 if members:
                     break
-            alpha = 0.5 * math.log(right / max(wrong, EPS * right)) if useful else 1.0
-            down, up = math.exp(-alpha), math.exp(alpha)
-            Z = right * down + wrong * up
-            _reweight(P, y, h, down / Z, up / Z, D, votes)
             objective *= Z
             members.append(member)
             alphas.append(alpha)
             errors.append(error)
             if self._report(t, objective, error):
                 self.reason_ = "the callback stopped it"
-            elif error <= EPS:
+            elif useful and error <= EPS:
                 self.reason_ = "a member made no error"
-            elif t == self.n_estimators:
+            elif useful and t == self.n_estimators:
                 self.reason_ = "all members were trained"
         self.weights_, self.errors_ = np.array(alphas), np.array(errors)
         self.trace_, self.residual_ = np.array(self.trace_), None

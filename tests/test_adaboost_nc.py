@@ -507,8 +507,9 @@ def test_how_runs_end():
     assert model.n_iter_ == 1 and model.reason_ == "no member was better than guessing"
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match=r"no member was better than guessing .*error 0.5"):
-        model = AdaBoost().fit(np.zeros((4, 1)), [0, 0, 1, 1])
+        model = AdaBoost(n_estimators=1).fit(np.zeros((4, 1)), [0, 0, 1, 1])
     assert_array_equal(model.weights_, [1.0])
+    assert not model.converged_ and model.reason_ == "no member was better than guessing"
     seen = []
     stop = AdaBoost(callback=lambda model, t, info: seen.append((t, *info)) or t == 4)
     assert stop.fit(*blobs()).n_iter_ == 4 and stop.reason_ == "the callback stopped it"
