@@ -258,7 +258,7 @@ def run_trial(model, data, train, test, scale):
         "disagreement": float((positive * (members - positive)).mean() / pairs),
         "identical": members > 1 and bool(widest <= EQUAL * abs(votes).max()),
         "iterations": int(model.n_iter_),
-        "residual": float(model.residual_),
+        "residual": None if model.residual_ is None else float(model.residual_),
         "objective": float(model.objective_),
         "converged": bool(model.converged_),
         "fit_seconds": seconds,
@@ -337,12 +337,12 @@ def run_datasets(args):
 
 
 def summarise(trials):
-    """Spread of every figure over the trials."""
+    """Spread of every figure over the trials; None is none."""
+    columns = {key: [trial[key] for trial in trials] for key in trials[0]}
     return {
-        key: summarise([trial[key] for trial in trials])
-        if isinstance(value, dict)
-        else spread([trial[key] for trial in trials])
-        for key, value in trials[0].items()
+        key: summarise(values) if isinstance(values[0], dict) else spread(values)
+        for key, values in columns.items()
+        if values[0] is not None
     }
 
 
@@ -410,7 +410,11 @@ def report(result):
     else:
         end = f" (tol {params['tol']:g}); " if "tol" in params else "; "
         end += f"{failed} of {len(trials)} fits did not converge" if failed else "all converged"
-    line("certified gap", f"{summary['residual']['max']:.1e} at most, relative{end}")
+    if "residual" in summary:
+        line("certified gap", f"{summary['residual']['max']:.1e} at most, relative{end}")
+    else:
+        end = f"; {failed} of {len(trials)} fits ended early" if failed else ""
+        line("certificate", f"none: the method is greedy{end}")
     scale = (1e3, 2, "ms") if summary["fit_seconds"]["mean"] < 1 else (1, 2, "s")
     compiling = f"compile or cache load {result['compile_seconds']:.2f} s, not included"
     line("fit time", f"{mean('fit_seconds', *scale)}; {compiling}")

@@ -5,4 +5,6 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "psvm": ("exrm", "PSVM", "minmax"),
     "drm": ("drm", "DRM", "minmax01"),
     "nu-svm": ("drm", "NuSVM", "minmax01"),
+    "adaboost-nc": ("adaboost_nc", "AdaBoostNC", "none"),
+    "adaboost": ("adaboost_nc", "AdaBoost", "none"),
 }

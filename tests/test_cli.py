@@ -166,6 +166,14 @@ def test_paper_solver_admits_its_gap(report):
     assert "not the optimum" in lines["certified gap"] and "warning" not in lines
 
 
+def test_greedy_methods_claim_no_certificate(report, tmp_path):
+    path = tmp_path / "out.json"
+    lines = report("adaboost", "--data", "heart", "--trials", 2, "--json", path)
+    assert lines["certificate"] == "none: the method is greedy" and "certified gap" not in lines
+    result = json.loads(path.read_text())
+    assert result["trials"][0]["residual"] is None and "residual" not in result["summary"]
+
+
 def test_fits_that_do_not_converge_are_counted_once(report):
     lines = report("exrm", "--data", "heart", "--trials", 3, "--max-iter", 2)
     assert lines["certified gap"].endswith("3 of 3 fits did not converge")

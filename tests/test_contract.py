@@ -45,10 +45,12 @@ def make(cls, **params):
 
 
 def variants(cls):
-    """The default and, where a method has it, the one with differing members."""
-    found = [make(cls)]
-    if "sampling" in inspect.signature(cls).parameters:
+    """The default and, where a method has them, other ways to give its members the rows."""
+    found, names = [make(cls)], inspect.signature(cls).parameters
+    if "sampling" in names:
         found.append(make(cls, sampling="bootstrap"))
+    if "mode" in names:
+        found += [make(cls, mode=mode) for mode in ("resample", "reweight")]
     return found
 
 
@@ -62,12 +64,20 @@ def test_all_methods_are_listed():
 
 
 # -- scikit-learn ---------------------------------------------------------------------------------
+NOT_FOR = {  # checks that are not meant for a method: why
+    "AdaBoost": {"check_class_weight_classifiers": "boosting outgrows the weights it starts from"},
+    "AdaBoostNC": {"check_sample_weight_equivalence_on_dense_data": "draws rows by weight"},
+}
+
+
 @every
 def test_check_estimator(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = checks.check_estimator(cls(), on_skip=None, on_fail=None)
+        results = checks.check_estimator(
+            cls(), on_skip=None, on_fail=None, expected_failed_checks=NOT_FOR.get(cls.__name__)
+        )
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 50
@@ -128,7 +138,8 @@ def test_fitted_attributes(cls):
         assert model.fit(X, y) is model
         assert list(model.classes_) == ["no", "yes"] and model.n_features_in_ == 4
         assert model.n_iter_ >= 1 and isinstance(model.converged_, bool)
-        assert model.residual_ <= model.tol and np.isfinite(model.objective_)
+        assert np.isfinite(model.objective_)  # without a certificate there is no residual
+        assert model.residual_ is None or model.residual_ <= model.tol
         assert model.trace_[-1] == model.objective_
 
 

@@ -1,0 +1,1230 @@
+"""AdaBoost.NC: boosting that also puts weight where its members agree, so that they differ.
+
+Each round t trains a member h_t on examples weighted by D_t and gives it the vote alpha_t that
+minimises, all earlier members fixed, the exponential loss with an ambiguity penalty
+
+    sum_i D_1(i) exp(-y_i f(x_i)) prod_t p_t(i)^lam     f = sum_t alpha_t h_t,  h_t in {-1, +1}
+
+    p_t = 1 - amb_t,   amb_t = | (1/2t) sum_{j<=t} (H_t - h_j) |,   H_t = sgn(h_1 + ... + h_t)
+
+Method    Train h_t on D_t (weights, or a sample drawn with them); then
+              alpha_t = 1/2 log( sum_right D_t p_t^lam / sum_wrong D_t p_t^lam )
+              D_t+1   = D_t p_t^lam exp(-alpha_t y h_t) / Z_t
+          The votes inside H_t are uniform, so that p_t = 1/2 + |h_1 + ... + h_t| / 2t.
+          Members are stumps and trees on binned features, or any object with fit and predict. A
+          level of a tree costs O(n d), a round of the rest O(n). The objective is prod_t Z_t. It
+          is a greedy method, without an optimum to be close to: there is no residual. AdaBoost is
+          lam = 0.
+Reference Wang, Chen, Yao, "Negative Correlation Learning for Classification Ensembles",
+          IJCNN 2010; Table I, equations (2)-(3). Zhou, "Ensemble Learning", Algorithm 1.
+Departs   A member without error ends the run, its vote large and finite. One no better than
+          guessing is left out and ends the run, with resampling after DRAWS samples. A sample with
+          one class only is drawn again. t counts the members kept. sgn(0) = +1.
+Symbols   paper      here        meaning                                        shape
+          D_t        D           example weights, sum 1                         (n,)
+          h_t        h           member's votes, -1 or +1                       (n,)
+          sum h_j    votes       uniform vote of the members so far             (n,)
+          (trees)    GH          -w y and w with a row count, as integers       (n, 2)
+Use       m = AdaBoostNC(lam=2).fit(X, y); m.predict(X)
+Origin    ensolve, solvers/adaboost_nc.py, MIT licence
+"""
+
+import copy
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52  # an error below is none: the vote of such a member stays finite
+GUESSING = 1e-12  # ... and closer than this to 1/2, an error is that of guessing
+FLOOR = 1e-100  # weights never fall below, so that a row can come back after any number of rounds
+DRAWS = 10  # samples to try for a member that is better than guessing
+PLUS, MINUS = np.int8(1), np.int8(-1)  # the votes
+USELESS = "no member was better than guessing"
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# >>> shared: tree 1
+SAMPLE = 100_000  # rows that decide where the bins of a feature end
+BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
+CELLS = 4096  # of the table that turns a value into its bin
+UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
+TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
+Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
+CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
+GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
+     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
+     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+)  # fmt: skip
+NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
+    [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
+     ("missing_left", "i4")], align=True
+)  # fmt: skip
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only: 1 s less
+
+
+def bin_edges(X, max_bins):
+    """Thresholds of each feature: midpoints between neighbouring values if there are at most
+    max_bins of them (None: always), else between quantiles. Missing values take a bin as well."""
+    n, rows, edges = len(X), slice(None), []
+    if max_bins is not None and n > SAMPLE:
+        i, stride = np.arange(SAMPLE), n // SAMPLE
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
+    columns = np.array(X[rows].T, order="C")
+    columns.sort(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(X.sum(axis=0))
+    for j, values in enumerate(columns):
+        steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
+        if values.size < n and steps.size < max_bins:
+            values = np.sort(X[:, j])  # perhaps few values in all: then none may be overlooked
+            steps = np.flatnonzero(values[1:] > values[:-1])
+        bins = n if max_bins is None else max_bins - missing[j]
+        if steps.size >= bins:
+            known = values.size - np.isnan(values).sum() if missing[j] else values.size
+            cuts = np.arange(1, bins) * known // bins - 1
+            steps = np.unique(steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)])
+        low, high = values[steps], values[steps + 1]
+        middle = 0.5 * low + 0.5 * high
+        edges.append(np.where((low <= middle) & (middle < high), middle, low))
+    return edges
+
+
+@kernel
+def _encode(X, edges, n_codes, low, scale, table, codes):
+    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            x = X[i, j]
+            if x != x:
+                codes[i, j] = n_codes[j]
+                continue
+            at = (x - low[j]) * scale[j]
+            cell = 0 if at < 0.0 else CELLS - 1 if at >= CELLS else np.int64(at)
+            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
+            while first + 1 < last:  # rarely: most cells hold one threshold at the most
+                middle = (first + last) >> 1
+                if x > edges[j, middle]:
+                    first = middle + 1
+                else:
+                    last = middle
+            codes[i, j] = first + (x > edges[j, first])
+
+
+@kernel(**INNER)
+def _histogram(codes, GH, rows, start, stop, ahead, hist):
+    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
+
+    Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
+    """
+    n, d = codes.shape
+    for j in range(d):
+        for c in range(hist.shape[1]):
+            hist[j, c, 0] = hist[j, c, 1] = 0
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        if FAR * (stop - start) < n:
+            for k in range(first, last):
+                i = rows[k]
+                ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
+        for k in range(first, last):
+            i = rows[k]
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                c = codes[i, j]
+                hist[j, c, 0] += g
+                hist[j, c, 1] += h
+
+
+@kernel(**INNER)
+def _condense(codes, GH, rows, j, bins, found):
+    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
+    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+    m, last = 0, -1
+    for i in rows:
+        if codes[i, j] != last:
+            last = codes[i, j]
+            found[m] = last
+            bins[m, 0] = bins[m, 1] = 0
+            m += 1
+        bins[m - 1, 0] += GH[i, 0]
+        bins[m - 1, 1] += GH[i, 1]
+    bins[m, 0] = bins[m, 1] = 0
+    return m
+
+
+@kernel(**INNER)
+def _impurity(g, h, criterion):
+    """Impurity of a node times its weight h; g is the difference of the classes' weights."""
+    if criterion == 0:
+        return 0.5 * (h - abs(g))
+    if criterion == 1:
+        return 0.5 * (h - g * g / h)
+    total = 0.0
+    for part in (0.5 * (h - g), 0.5 * (h + g)):
+        if part > 0.0:
+            total -= part * math.log2(part / h)
+    return total
+
+
+@kernel(**INNER)
+def _scan(bins, m, g, h, shift, criterion, min_leaf):
+    """Best cut after one of the first m bins of a feature; bins[m] holds the missing values.
+
+    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
+    there (if there are none: whether most of the weight does), and the sums on the left.
+    """
+    weight, mask = float(h >> shift), (1 << shift) - 1
+    parent, tie = _impurity(float(g), weight, criterion), TIE * weight
+    best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
+    for side in range(2 if bins[m, 1] > 0 else 1):
+        left_g, left_h = side * bins[m, 0], side * bins[m, 1]
+        for c in range(m):
+            left_g += bins[c, 0]
+            left_h += bins[c, 1]
+            wl, wr = left_h >> shift, (h - left_h) >> shift
+            if bins[c, 1] == 0 or wl == 0 or wr == 0:
+                continue
+            if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
+                continue
+            gain = parent - _impurity(float(left_g), float(wl), criterion)
+            gain -= _impurity(float(g - left_g), float(wr), criterion)
+            if gain > best + tie:
+                best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
+    if bins[m, 1] == 0:
+        missing_left = int(2 * (best_h >> shift) >= h >> shift)
+    if cut >= 0 and best < 0.0:
+        best = 0.0  # it was rounding
+    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+
+
+@kernel(**INNER)
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node):
+    """Write the best split over all features into the node; its gain is -1 where there is none.
+
+    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
+    least average gain, the ratio of the gain and the entropy of the cut decides.
+    """
+    ratio, weight = criterion == 3, float(node.h >> shift)
+    node.gain = best = -1.0
+    total, candidates, tie = 0.0, 0, TIE if ratio else TIE * weight
+    for turn in range(2 if ratio else 1):
+        for j in range(codes.shape[1]):
+            if order is None:
+                bins, m = hist[node.slot, j], n_codes[j]
+            else:
+                bins, rows = hist[0, 0], order[j, node.start : node.stop]
+                m = _condense(codes, GH, rows, j, bins, found)
+                if found[m - 1] == n_codes[j]:
+                    m -= 1
+            gain, cut, missing_left, left_g, left_h = _scan(
+                bins, m, node.g, node.h, shift, criterion, min_leaf
+            )
+            score = gain
+            if ratio and gain >= 0.0:
+                if turn == 0:
+                    total += gain
+                    candidates += 1
+                    continue
+                entropy = _impurity(weight - 2.0 * float(left_h >> shift), weight, criterion)
+                score = gain / entropy if gain >= total / candidates - TIE * weight else -1.0
+            if score > best + tie or best < 0.0 <= score:
+                best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
+                node.code = cut if order is None else found[cut]
+                node.left_g, node.left_h = left_g, left_h
+
+
+@kernel(**INNER)
+def _partition(codes, rows, spare, node, missing):
+    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
+    left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = codes[i, j]
+        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
+        rows[left] = i
+        spare[right] = i
+        left += goes_left
+        right += 1 - goes_left
+    for k in range(right):
+        rows[left + k] = spare[k]
+    return left
+
+
+@kernel
+def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
+          min_decrease, hist, found, rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
+    """Grow a tree; overwrites nodes and the leaf of each row (n,), returns the number of nodes.
+
+    Of two siblings only the smaller one's histogram is built: the other's is the parent's without
+    it. The smaller is split first: then log2(n) + 2 histograms are enough. With max_leaves > 0 the
+    highest gain comes first, and as many histograms as leaves are needed.
+    """
+    n, mask = rows.size, (1 << shift) - 1
+    root, n_free, n_open, n_nodes, small, large = nodes[0], free.size - 1, 0, 1, 0, -1
+    for a in range(free.size):
+        free[a] = a
+    root.start, root.stop, root.slot, root.depth, root.child = 0, n, free[n_free], 0, 0
+    root.is_cut = 0
+    g = h = np.int64(0)
+    for i in range(n):
+        rows[i] = i
+        g += GH[i, 0]
+        h += GH[i, 1]
+    root.g, root.h = g, h
+    min_gain = min_decrease * float(root.h >> shift)
+    root.is_leaf = max_depth == 0 or abs(root.g) == root.h >> shift
+    while True:
+        if order is None and small >= 0:
+            node = nodes[small]
+            _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
+            if large >= 0 and not nodes[large].is_leaf:
+                slot = nodes[large].slot
+                for j in range(hist.shape[1]):
+                    for c in range(hist.shape[2]):
+                        hist[slot, j, c, 0] -= hist[node.slot, j, c, 0]
+                        hist[slot, j, c, 1] -= hist[node.slot, j, c, 1]
+        for k in (large, small):
+            if k < 0:
+                continue
+            node = nodes[k]
+            if not node.is_leaf:
+                _find_split(
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node
+                )
+                node.is_leaf = node.gain < min_gain
+            if node.is_leaf:
+                for a in range(node.start, node.stop):
+                    leaf[rows[a]] = k
+                free[n_free] = node.slot
+                n_free += 1
+            else:
+                opened[n_open] = k
+                n_open += 1
+        if n_open == 0 or n_nodes == 2 * max_leaves - 1:
+            break
+        n_open -= 1
+        if max_leaves > 0:
+            for a in range(n_open):
+                if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
+                    opened[a], opened[n_open] = opened[n_open], opened[a]
+        node = nodes[opened[n_open]]
+        node.child, missing = n_nodes, n_codes[node.feature]
+        n_nodes += 2
+        for side in range(2):
+            child = nodes[node.child + side]
+            child.g = node.g - node.left_g if side else node.left_g
+            child.h = node.h - node.left_h if side else node.left_h
+            child.depth, child.child, child.is_cut = node.depth + 1, 0, 0
+            child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
+                             or abs(child.g) == child.h >> shift)  # fmt: skip
+        if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
+            child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
+            for a in range(node.start, node.stop):
+                i = a if n_nodes == 3 else rows[a]
+                c = codes[i, j]
+                leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+            free[n_free] = node.slot
+            n_free += 1
+            small = large = -1
+            continue
+        middle = _partition(codes, rows, spare, node, missing)
+        nodes[node.child].start, nodes[node.child].stop = node.start, middle
+        nodes[node.child + 1].start, nodes[node.child + 1].stop = middle, node.stop
+        small = node.child + (middle - node.start > node.stop - middle)
+        large = 2 * node.child + 1 - small
+        n_free -= 1
+        nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+        if order is not None:
+            for j in range(codes.shape[1]):
+                _partition(codes, order[j], spare, node, missing)
+    for a in range(n_open):
+        node = nodes[opened[a]]
+        node.is_leaf = 1
+        for b in range(node.start, node.stop):
+            leaf[rows[b]] = opened[a]
+    return n_nodes
+
+
+def _pessimistic(wrong, weight):
+    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
+    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    many = np.maximum(wrong, 1.0)
+    half = np.minimum(many + 0.5, weight)
+    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
+
+
+def prune(nodes, shift):
+    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
+    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
+    weight = (nodes["h"] >> shift).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # that a unit of weight stands for
+    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
+    names = "g", "h", "child", "is_leaf", "is_cut"
+    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    for k in range(len(nodes) - 1, -1, -1):  # children come after their parents
+        if not is_leaf[k]:
+            below = errors[child[k]] + errors[child[k] + 1]
+            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
+    for k in range(len(nodes)):
+        if is_leaf[k] and child[k]:
+            for c in (child[k], child[k] + 1):
+                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+
+
+class Grower:
+    """Grows trees on the rows of X.
+
+    codes (n, d) : how many thresholds of its feature lie below a value; n_codes (d,) for a missing
+        one. Row after row in uint8, for histograms. Without max_bins column after column in int32;
+        then `order` (d, n) has the rows in the order of each feature
+    GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
+        gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
+        The sum of all w may be up to `full`
+    leaf (n,) : after `grow` each row's node among those of the tree
+    """
+
+    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease):
+        (n, d), edges = X.shape, bin_edges(X, max_bins)
+        self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+        self.edges = np.full((d, self.n_codes.max()), np.inf)
+        for j in range(d):
+            self.edges[j, : edges[j].size] = edges[j]
+        max_depth = n if max_depth is None else min(max_depth, n)
+        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
+        self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
+        self.shift = n.bit_length()
+        self.full = 2.0 ** (UNIT - self.shift)
+        self.GH = np.empty((n, 2), dtype=np.int64)
+        self.leaf, self.rows, self.spare = (np.empty(n, dtype=np.int32) for _ in range(3))
+        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
+        self.ahead = np.empty(BLOCK, dtype=np.int64)
+        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
+        if max_bins is None:
+            shape, found = (1, 1, n + 1, 2), n
+            self.codes, self.order = self._sort(X, edges)
+        else:
+            shape, found = (slots, d, self.n_codes.max() + 1, 2), 0
+            self.codes, self.order = self._encode(X, edges), None
+        self.hist, self.found = np.empty(shape, dtype=np.int64), np.empty(found, dtype=np.int32)
+
+    def _sort(self, X, edges):
+        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
+        for j, column in enumerate(X.T):
+            codes[j] = np.where(
+                np.isnan(column), self.n_codes[j], np.searchsorted(edges[j], column)
+            )
+            order[j] = np.argsort(codes[j], kind="stable")
+        return codes.T, order
+
+    def _encode(self, X, edges):
+        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+        with np.errstate(over="ignore"):
+            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+        low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
+        table = np.zeros((X.shape[1], CELLS + 1), dtype=np.uint8)
+        for j, edge in enumerate(edges):
+            with np.errstate(over="ignore"):
+                cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
+            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=CELLS))
+        codes = np.empty(X.shape, dtype=np.uint8)
+        _encode(X, self.edges, self.n_codes, low, scale, table, codes)
+        return codes
+
+    def grow(self):
+        """Grow a tree on GH; returns its nodes, to be pruned perhaps and collected for `pack`."""
+        order = None if self.order is None else self.order.copy()
+        count = _grow(
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
+            self.found, self.rows, self.spare, self.ahead, self.free, self.opened, self.nodes,
+            self.leaf,
+        )  # fmt: skip
+        return self.nodes[:count].copy()
+
+    def pack(self, trees):
+        """Finished trees, one after the other, and where each starts; the last start is the end."""
+        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
+        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+        tree, keep = np.repeat(np.arange(len(trees)), np.diff(first)), nodes["is_cut"] == 0
+        place = np.cumsum(keep) - keep  # of a node among those kept
+        starts = np.append(place, keep.sum())[first]
+        child = place[first[tree] + nodes["child"]] - starts[tree]
+        weight, inner = nodes["h"] >> self.shift, nodes["is_leaf"] == 0
+        packed = np.zeros(len(nodes), dtype=NODE)
+        packed["value"] = -nodes["g"] / weight
+        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
+        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
+        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        for name in ("threshold", "gain", "child", "feature", "missing_left"):
+            packed[name][~inner] = 0
+        return packed[keep], starts
+
+
+def check_trees(nodes, starts, n_features):
+    """True if these arrays, perhaps from a file, are trees that can be walked safely."""
+    if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
+        return False
+    sizes = np.diff(starts)
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
+        return False
+    size, place = np.repeat(sizes, sizes), np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
+    inner, child, feature = nodes["child"] != 0, nodes["child"], nodes["feature"]
+    good = (place < child) & (child < size - 1) & (0 <= feature) & (feature < n_features)
+    return bool((good | ~inner).all())
+
+
+@kernel(nogil=True)
+def _add_trees(nodes, starts, weights, X, out):
+    """out (n,) += sum over the trees of weight times value."""
+    for i in range(X.shape[0]):
+        total = out[i]
+        for t in range(weights.size):
+            node = nodes[starts[t]]
+            while node.child > 0:
+                x = X[i, node.feature]
+                right = x > node.threshold if x == x else node.missing_left == 0
+                node = nodes[starts[t] + node.child + right]
+            total += weights[t] * node.value
+        out[i] = total
+
+
+# <<< shared: tree
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _weigh(weight, y, unit, drawn, shift, GH):
+    """Examples as the trees want them, their weights in whole units: rows of any weight > 0 count
+    once, but each time that they were drawn if these weights are numbers of draws."""
+    for i in range(weight.size):
+        w = np.int64(weight[i] * unit + 0.5)
+        GH[i, 0] = -w if y[i] > 0.0 else w
+        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
+
+
+def _sample(D, y, rng):
+    """How often each of n rows is drawn with the probabilities D: the running sums of n + 1
+    exponential gaps, over their total, are n uniform points in ascending order. Drawn again, DRAWS
+    times at the most, while one of the classes is missing."""
+    ends = np.cumsum(D)
+    for _ in range(DRAWS):
+        points = np.cumsum(rng.standard_exponential(D.size + 1))
+        below = np.searchsorted(points[:-1], ends[:-1] * points[-1], side="right")
+        counts = np.diff(below, prepend=0, append=D.size).astype(np.float64)
+        if abs(counts @ y) < D.size:
+            break
+    return counts
+
+
+@kernel
+def _boost(D, y, h, votes, t, lam, P):
+    """Table I after the training of member t: overwrites D and votes, with P as space, unless the
+    member is no better than guessing. Returns its error, alpha_t, Z_t and whether it is better."""
+    error = right = wrong = 0.0
+    for i in range(D.size):
+        P[i] = D[i]
+        if lam > 0.0:  # p = 1 - amb
+            P[i] *= (0.5 + abs(votes[i] + h[i]) / (2.0 * t)) ** lam
+        is_right = 0.5 + 0.5 * h[i] * y[i]  # without branches, which nothing could predict
+        error += (1.0 - is_right) * D[i]
+        right += is_right * P[i]
+        wrong += (1.0 - is_right) * P[i]
+    useful = 0.5 - error > GUESSING and right - wrong > GUESSING * (right + wrong)
+    alpha = 0.5 * math.log(right / max(wrong, EPS * right)) if useful else 1.0
+    down, up = math.exp(-alpha), math.exp(alpha)
+    Z = right * down + wrong * up
+    if useful:
+        for i in range(D.size):
+            votes[i] += h[i]
+            D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up) / Z
+            if 0.0 < P[i] and D[i] < FLOOR:
+                D[i] = FLOOR
+    return error, alpha, Z, useful
+
+
+# -- estimator ----------------------------------------------------------------------------------
+def _is_learner(value):
+    return callable(getattr(value, "fit", None)) and callable(getattr(value, "predict", None))
+
+
+class AdaBoostNC(_Protocol):
+    """AdaBoost.NC: boosting with more weight where the members agree.
+
+    Parameters
+    ----------
+    n_estimators : int >= 1
+        Most members; fewer where a rule ends the run, see `reason_`.
+    lam : float >= 0
+        Strength of the penalty; 0 is AdaBoost. It helps strong members such as deep trees and harms
+        weak ones such as stumps.
+    base : "tree", "stump" or an object with fit and predict
+        What the members are. An object is copied for each: it is given sample_weight (of mean 1)
+        with mode="reweight", the drawn rows with "resample".
+    max_depth : None or int >= 1
+        Depth of a tree; a stump has 1.
+    criterion : "error", "gini", "entropy" or "gain_ratio"
+        What a split has to reduce; "gain_ratio" is C4.5's.
+    min_samples_leaf : int >= 1
+        Fewest rows in a leaf.
+    max_leaf_nodes : None or int >= 2
+        Most leaves; the splits of the highest gain come first.
+    min_impurity_decrease : float >= 0
+        Least gain of a split, as part of the weight of all rows.
+    prune : bool
+        Whether trees are pruned afterwards as by C4.5, at a confidence of 25 %.
+    max_bins : None or int from 2 to 256
+        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+    mode : "resample" or "reweight"
+        Whether a member gets a sample drawn with the weights, or the weights.
+    class_weight : None, "balanced" or dict
+        Factor of the weights of each class; "balanced" makes the classes equal.
+    n_jobs : int >= 1
+        Threads for prediction.
+    random_state : None or int
+        Seed of the draws.
+    verbose : int
+        1 prints a line a round.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every round; True stops.
+
+    Attributes
+    ----------
+    weights_, errors_ (T,) : vote alpha_t and weighted error of each member
+    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on
+    estimators_ : list of the members instead, if base is an object
+    feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
+    objective_, residual_ : penalised exponential loss; None: nothing certifies a greedy method
+    n_iter_, trace_ : members, objective after each
+    converged_, reason_ : whether the run came to its regular end, and why it ended
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
+    >>> model.score(X, y), model.reason_
+    """
+
+    _allow_nan = True
+    _rules = {
+        "n_estimators": _at_least(1),
+        "lam": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "base": (
+            lambda v: v in ("tree", "stump") if isinstance(v, str) else _is_learner(v),
+            "'tree', 'stump' or an object with fit and predict",
+        ),
+        "max_depth": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+        "criterion": _one_of(*CRITERIA),
+        "min_samples_leaf": _at_least(1),
+        "max_leaf_nodes": (lambda v: v is None or _at_least(2)[0](v), "None or an integer >= 2"),
+        "min_impurity_decrease": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "prune": (lambda v: isinstance(v, (bool, np.bool_)), "True or False"),
+        "max_bins": (
+            lambda v: v is None or _at_least(2)[0](v) and v <= 256,
+            "None or an integer from 2 to 256",
+        ),
+        "mode": _one_of("resample", "reweight"),
+        "class_weight": (
+            lambda v: v is None or isinstance(v, dict) or v == "balanced",
+            "None, 'balanced' or a dict from class to factor",
+        ),
+        "n_jobs": _at_least(1),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
+    }
+
+    def __init__(
+        self, n_estimators=51, lam=2.0, base="tree", max_depth=None, criterion="entropy",
+        min_samples_leaf=2, max_leaf_nodes=None, min_impurity_decrease=0.0, prune=True,
+        max_bins=256, mode="resample", class_weight=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight are the weights to start from."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        weight = weight / weight.max() * self._class_factors(y)
+        D, resample, lam = weight / weight.sum(), self.mode == "resample", float(self.lam)
+        learner = self._tree_learner if isinstance(self.base, str) else self._learner
+        train, pack = learner(X, y)
+        votes, P = np.zeros(y.size, dtype=np.int32), np.empty(y.size)
+        rng, members, alphas, errors = np.random.default_rng(self.random_state), [], [], []
+        self.trace_, self.reason_, objective = [], "", 1.0
+        while not self.reason_:
+            t = len(members) + 1
+            for _ in range(DRAWS if resample else 1):
+                counts = _sample(D, y, rng) if resample else None
+                member, h = train(D, counts)
+                error, alpha, Z, useful = _boost(D, y, h, votes, t, lam, P)
+                if useful:
+                    break
+            if not useful:
+                self.reason_ = USELESS
+                if members:
+                    break
+            objective *= Z
+            members.append(member)
+            alphas.append(alpha)
+            errors.append(error)
+            if self._report(t, objective, error):
+                self.reason_ = "the callback stopped it"
+            elif useful and error <= EPS:
+                self.reason_ = "a member made no error"
+            elif useful and t == self.n_estimators:
+                self.reason_ = "all members were trained"
+        self.weights_, self.errors_ = np.array(alphas), np.array(errors)
+        self.trace_, self.residual_ = np.array(self.trace_), None
+        self.converged_ = self.reason_ in ("all members were trained", "a member made no error")
+        self._keep(members, pack)
+        if not useful and t == 1:
+            warnings.warn(
+                f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
+                "first one alone. Stronger members may help: base='tree', a larger max_depth",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def votes(self, X):
+        """Vote of every member, -1 or +1, (n, T)."""
+        return self._votes(self._check_X(X)).T
+
+    def decision_function(self, X):
+        """Weighted vote of all members, (n,)."""
+        X = self._check_X(X)
+        if hasattr(self, "estimators_"):
+            return self._votes(X).T @ self.weights_
+        return self._tree_sum(X, self.starts_[:-1], self.weights_)
+
+    def staged_decision_function(self, X):
+        """Weighted vote (n,) of the first 1, 2, ... members."""
+        total = 0.0
+        for h, alpha in zip(self._each_vote(self._check_X(X)), self.weights_, strict=True):
+            total = total + alpha * h
+            yield total
+
+    def staged_predict(self, X):
+        """Class of each row by the first 1, 2, ... members."""
+        for decision in self.staged_decision_function(X):
+            yield self.classes_[(decision >= 0).astype(np.intp)]
+
+    def margins(self, X, y):
+        """Margin y f(x) / sum of the votes' weights, in [-1, 1], (n,)."""
+        signs = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+        return signs * self.decision_function(X) / self.weights_.sum()
+
+    def error_correlation(self, X, y):
+        """Covariance over the rows of member t and the vote of those before it being right, for
+        t = 2 .. T. One run only: `error_covariance` takes it over repeated training samples."""
+        member, vote = self._right(X, y)
+        return (member & vote).mean(1) - member.mean(1) * vote.mean(1)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        model = super().load(path)
+        try:
+            T, d = model.weights_.size, int(model.n_features_in_)
+            good = check_trees(model.nodes_, model.starts_, d) and model.starts_.size == T + 1
+            good &= model.weights_.dtype == np.float64 and model.weights_.shape == (T,)
+            good &= model.classes_.shape == (2,)
+        except (AttributeError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise ValueError(f"{path} is not a model file of ensolve: its trees are damaged")
+        return model
+
+    def _class_factors(self, y):
+        """Factor of each row's weight by its class."""
+        if self.class_weight is None:
+            return np.ones(y.size)
+        if isinstance(self.class_weight, dict):
+            given = {str(label): factor for label, factor in self.class_weight.items()}
+            known = [str(label) for label in self.classes_.tolist()]
+            if set(given) - set(known):
+                raise ValueError(
+                    f"{type(self).__name__}: class_weight names {', '.join(given)}, "
+                    f"y has {', '.join(known)}"
+                )
+            low, high = (float(given.get(label, 1.0)) for label in known)
+        else:
+            low, high = y.size / (2.0 * (y < 0).sum()), y.size / (2.0 * (y > 0).sum())
+        if not (0 < low < np.inf and 0 < high < np.inf):
+            raise ValueError(
+                f"{type(self).__name__}: class_weight must be finite and > 0, got {low:g}, {high:g}"
+            )
+        return np.where(y > 0, high, low)
+
+    def _tree_learner(self, X, y):
+        """Functions to train a tree, (D, counts) -> nodes, votes on the rows, and to pack them."""
+        stump = self.base == "stump"
+        grower = Grower(
+            X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
+            self.max_leaf_nodes, float(self.min_impurity_decrease),
+        )  # fmt: skip
+
+        def train(D, counts):
+            if counts is not None:
+                _weigh(counts, y, 1.0, True, grower.shift, grower.GH)
+            else:
+                _weigh(D, y, grower.full, False, grower.shift, grower.GH)
+            nodes = grower.grow()
+            if self.prune and not stump:
+                prune(nodes, grower.shift)
+            return nodes, np.where(nodes["g"] <= 0, PLUS, MINUS).take(grower.leaf)
+
+        return train, grower.pack
+
+    def _learner(self, X, y):
+        """The same for copies of an object; it gets the labels as they are."""
+        labels = self.classes_[(y > 0).astype(np.intp)]
+
+        def train(D, counts):
+            member = copy.deepcopy(self.base)
+            if counts is not None:
+                rows = np.repeat(np.arange(y.size), counts.astype(np.intp))
+                member.fit(X[rows], labels[rows])
+            else:
+                member.fit(X, labels, sample_weight=D * y.size)
+            return member, self._member_vote(member, X)
+
+        return train, None
+
+    def _member_vote(self, member, X):
+        right = np.asarray(member.predict(X)) == self.classes_[1]
+        return np.where(right, PLUS, MINUS)
+
+    def _keep(self, members, pack):
+        """Set the attributes that hold the members."""
+        for name in ("nodes_", "starts_", "feature_importances_", "estimators_"):
+            vars(self).pop(name, None)
+        if pack is None:
+            self.estimators_ = members
+            return
+        self.nodes_, self.starts_ = pack(members)
+        self.nodes_["value"] = np.where(self.nodes_["value"] >= 0, 1.0, -1.0)
+        tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
+        gain = np.bincount(tree, self.nodes_["gain"])
+        share = self.weights_ / np.where(gain > 0, gain, 1.0)
+        total = np.bincount(
+            self.nodes_["feature"], self.nodes_["gain"] * share[tree], self.n_features_in_
+        )
+        self.feature_importances_ = total / total.sum() if total.any() else total
+
+    def _report(self, t, objective, error):
+        """Keep the state of the round; True when the callback asks to stop."""
+        self.n_iter_, self.objective_ = t, objective
+        self.trace_.append(objective)
+        if self.verbose:
+            print(f"{type(self).__name__} {t:5d}  objective {objective:.9e}  error {error:.4f}")
+        if self.callback is None:
+            return False
+        return bool(self.callback(self, t, {"objective": objective, "error": error}))
+
+    def _tree_sum(self, X, starts, weights):
+        """Sum of weight times value over the trees; n_jobs threads share the rows."""
+        out = np.zeros(X.shape[0])
+        if self.n_jobs == 1:
+            _add_trees(self.nodes_, starts, weights, X, out)
+            return out
+        cuts = np.linspace(0, out.size, self.n_jobs + 1).astype(int)
+        parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            jobs = [
+                pool.submit(_add_trees, self.nodes_, starts, weights, X[part], out[part])
+                for part in parts
+            ]
+            for job in jobs:
+                job.result()
+        return out
+
+    def _each_vote(self, X):
+        """Vote (n,) of one member after the other."""
+        if hasattr(self, "estimators_"):
+            for member in self.estimators_:
+                yield self._member_vote(member, X)
+        else:
+            one = np.ones(1)
+            for t in range(self.weights_.size):
+                yield self._tree_sum(X, self.starts_[t : t + 1], one)
+
+    def _votes(self, X):
+        return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])
+
+    def _right(self, X, y):
+        """Whether members 2 .. T, and the votes of all those before each, are right on each row."""
+        X, positive = self._check_X(X), np.asarray(y) == self.classes_[1]
+        votes = self._votes(X)
+        before = np.cumsum(self.weights_[:, None] * votes, axis=0)[:-1]
+        return (votes[1:] > 0) == positive, (before >= 0) == positive
+
+
+class AdaBoost(AdaBoostNC):
+    """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes as there.
+
+    Parameters
+    ----------
+    n_estimators, base, max_depth, criterion, min_samples_leaf, max_leaf_nodes, \
+min_impurity_decrease, prune, max_bins, mode, class_weight, n_jobs, random_state, verbose, \
+callback : as in AdaBoostNC
+    """
+
+    lam = 0.0
+
+    def __init__(
+        self, n_estimators=100, base="stump", max_depth=None, criterion="error",
+        min_samples_leaf=1, max_leaf_nodes=None, min_impurity_decrease=0.0, prune=False,
+        max_bins=256, mode="reweight", class_weight=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+
+def error_covariance(models, X, y):
+    """Covariance of member t and the vote of those before it being right, for t = 2 .. T: at each
+    row of X over the models, trained on samples of their own, then the mean over the rows."""
+    T = min(model.weights_.size for model in models)
+    pairs = [model._right(X, y) for model in models]
+    member, vote = (np.array([pair[k][: T - 1] for pair in pairs]) for k in range(2))
+    return ((member & vote).mean(0) - member.mean(0) * vote.mean(0)).mean(1)
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (AdaBoost(), AdaBoostNC(random_state=0), AdaBoostNC(lam=9.0, random_state=0)):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_iter_} members, {model.reason_}, objective "
+              f"{model.objective_:.3e}, accuracy {model.score(blobs, labels):.3f}")  # fmt: skip
+        loss = np.exp(-np.where(labels == "right", 1, -1) * model.decision_function(blobs)).mean()
+        assert model.lam > 0 or abs(model.objective_ - loss) <= 1e-9 * loss
