@@ -440,7 +440,7 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
 
     Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
     """
-    n, d = codes.shape
+    (n, d), whole = codes.shape, stop - start == rows.size
     for j in range(d):
         for c in range(hist.shape[1]):
             hist[j, c, 0] = hist[j, c, 1] = 0
@@ -451,7 +451,7 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
                 i = rows[k]
                 ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
         for k in range(first, last):
-            i = rows[k]
+            i = k if whole else rows[k]
             g, h = GH[i, 0], GH[i, 1]
             for j in range(d):
                 c = codes[i, j]
@@ -863,9 +863,10 @@ def _boost(D, y, h, votes, t, lam, P):
     down, up = math.exp(-alpha), math.exp(alpha)
     Z = right * down + wrong * up
     if useful:
+        down, up = down / Z, up / Z
         for i in range(D.size):
             votes[i] += h[i]
-            D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up) / Z
+            D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up)
             if 0.0 < P[i] and D[i] < FLOOR:
                 D[i] = FLOOR
     return error, alpha, Z, useful
