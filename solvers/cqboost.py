@@ -1,0 +1,1338 @@
+"""CqBoost and its family: weighted votes learned by column generation over a pool of voters.
+
+Problems (q: one weight a voter; h_j(x) in [-1, 1]; A_ij = y_i h_j(x_i); margins g = A q; v: example
+weights that sum to 1, mu_1 = v.g and mu_2 = v.g^2 the first two moments of the margin):
+
+    CqBoost  min mu_2                    mu_1 >= mu, q >= 0, sum q = 1
+    MinCq    min mu_2, g = y * (H w)     mu_1 = mu, |w_j| <= 1 / (number of voters), no complements
+    MDBoost  min D/2 g'G g - sum g       q >= 0, sum q = 1;    G = n/(n-1) (I - 11'/n)
+    LPBoost  min sum q + C sum xi        A q >= 1 - xi, q >= 0, xi >= 0
+    CGBoost  min |q|^2 / 2 + C sum xi    A q >= 1 - xi, q >= 0, xi >= 0
+
+    A sample weight of 2 is the row twice. Voters: decision stumps, rbf kernels at training points,
+    the paper's two continuous sets, each with its complement -h, or classifiers fitted elsewhere.
+
+Method    Solve the problem for the voters chosen so far (the master), get example weights a from
+          it, add the voter with the largest edge A_j'a, repeat. The edges of ALL voters bound the
+          optimum of the full problem from below: the fit stops on that certified gap. A row of
+          A'A for all voters costs one histogram of the binned data, O(n d); with these rows
+          CqBoost and MDBoost price their voters without a look at the examples.
+          Masters: OSQP, polished; an active-set method with an updated Cholesky factor; HiGHS for
+          LPBoost, warm-started where highspy is installed.
+Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
+          PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
+Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
+          is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
+          CGBoost takes in all voters with a positive edge at once: half of a complemented pool
+          enters anyway. LPBoost starts from a = C, the solution without voters.
+Symbols   paper      here        meaning                            shape
+          H          pool        outputs of the voters, never stored for stumps
+          q          q           weights of the chosen voters       (k,)
+          alpha      a           example weights                    (n,)
+          beta       beta        multiplier of mu_1 >= mu
+          nu         nu          edge of the voters with weight
+          H'H / m    gram        v-weighted products with the base voters   (k, base)
+Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
+Origin    ensolve, solvers/cqboost.py, MIT licence
+"""
+
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+from numba import njit
+
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+RIDGE = 1e-13  # on the diagonal of a master, relative: dependent voters leave it definite
+SIGN = 1e-11  # a multiplier of the wrong sign by less, relative, counts as right
+DEPENDENT = 1e-13  # two constraints that are parallel on the free variables to this part
+PIVOTS = 50  # most changes of the active set, per variable
+OSQP_EPS = (1e-6, 1e-9)  # polishing does the rest; the second where it fails
+OSQP_STEPS = 20_000
+HIGHS_TOL = 1e-9
+VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
+TINY = 1e-300  # its logarithm is finite
+BLOCK = 4096  # rows that vote at a time
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _bin(X, used, cuts, bins):
+    """bins[f, i] = number of cuts of feature used[f] that are below X[i, used[f]]."""
+    for f in range(used.size):
+        for i in range(X.shape[0]):
+            x, count = X[i, used[f]], 0
+            for k in range(cuts.shape[1]):
+                count += x > cuts[f, k]
+            bins[f, i] = count
+
+
+@kernel
+def _stump_products(bins, u, total, products):
+    """products[f, k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1; O(n d).
+
+    Four histograms by turns: an addition need not wait for the one before it.
+    """
+    d, cuts = products.shape
+    n = u.size
+    sums = np.empty((4, cuts + 1))
+    for f in range(d):
+        sums[:] = 0.0
+        for i in range(0, n - 3, 4):
+            sums[0, bins[f, i]] += u[i]
+            sums[1, bins[f, i + 1]] += u[i + 1]
+            sums[2, bins[f, i + 2]] += u[i + 2]
+            sums[3, bins[f, i + 3]] += u[i + 3]
+        for i in range(n - n % 4, n):
+            sums[0, bins[f, i]] += u[i]
+        below = 0.0
+        for k in range(cuts):
+            below += (sums[0, k] + sums[1, k]) + (sums[2, k] + sums[3, k])
+            products[f, k] = total - 2.0 * below
+
+
+@kernel
+def _stump_sum(bins, table, out):
+    """out[i] = sum over features f of table[f, bins[f, i]]."""
+    for f in range(table.shape[0]):
+        for i in range(out.size):
+            out[i] += table[f, bins[f, i]]
+
+
+@kernel(fastmath=LANES)
+def _forward(L, z, count):
+    """z = L^-1 z for the leading lower triangle of L."""
+    for i in range(count):
+        s = z[i]
+        for j in range(i):
+            s -= L[i, j] * z[j]
+        z[i] = s / L[i, i]
+
+
+@kernel
+def _backward(L, z, count):
+    """z = L'^-1 z."""
+    for i in range(count - 1, -1, -1):
+        z[i] /= L[i, i]
+        for j in range(i):
+            z[j] -= L[i, j] * z[i]
+
+
+@kernel(fastmath=LANES)
+def _join(P, L, free, count, j, ridge):
+    """Append variable j to the free ones: a new last row of L, L L' = P[free, free] + ridge I."""
+    for i in range(count):
+        L[count, i] = P[j, free[i]]
+    _forward(L, L[count], count)
+    rest = P[j, j] + ridge
+    for i in range(count):
+        rest -= L[count, i] ** 2
+    L[count, count] = math.sqrt(max(rest, ridge))
+    free[count] = j
+
+
+@kernel
+def _leave(L, free, count, place):
+    """Remove the free variable at this place; rotations make L triangular again."""
+    for i in range(place, count - 1):
+        free[i] = free[i + 1]
+        for j in range(i + 2):
+            L[i, j] = L[i + 1, j]
+    for i in range(place, count - 1):
+        a, b = L[i, i], L[i, i + 1]
+        r = math.hypot(a, b)
+        c, s = a / r, b / r
+        L[i, i] = r
+        for k in range(i + 1, count - 1):
+            left, right = L[k, i], L[k, i + 1]
+            L[k, i] = c * left + s * right
+            L[k, i + 1] = c * right - s * left
+
+
+@kernel
+def _constraint_multipliers(Z, R, W, count, lam):
+    """lam[:W] minimises |Z[R] - lam Z[:W]| over the first count entries; W <= 2, rest 0."""
+    lam[:] = 0.0
+    if W == 0:
+        return
+    a = b = c = d = e = 0.0
+    for i in range(count):
+        a += Z[0, i] * Z[0, i]
+        d += Z[0, i] * Z[R, i]
+        if W == 2:
+            b += Z[0, i] * Z[1, i]
+            c += Z[1, i] * Z[1, i]
+            e += Z[1, i] * Z[R, i]
+    rest = a * c - b * b
+    if W == 2 and rest > DEPENDENT * a * c:
+        lam[1] = (a * e - b * d) / rest
+    lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
+
+
+@kernel
+def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
+    """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
+
+    Starts from a feasible x, free variables free[:count] and their factor L, all overwritten.
+    Without an inequality floor is -inf. Returns the number of free variables and whether the
+    inequality holds with equality. Changes one constraint at a time; O(count^2 + N count) each.
+    """
+    N, R = c.size, rows.shape[0]
+    grad, is_free, value, scale = c.copy(), np.zeros(N, np.bool_), 0.0, 0.0
+    for j in range(N):
+        scale = max(scale, abs(P[j, j]))
+        if R > 0:
+            value += rows[R - 1, j] * x[j]
+        if x[j] != 0.0:
+            for i in range(N):
+                grad[i] += P[j, i] * x[j]
+    for i in range(count):
+        is_free[free[i]] = True
+    Z, lam, entered = np.empty((R + 1, N)), np.zeros(max(R, 1)), -1
+    for _ in range(PIVOTS * (N + 1)):
+        W = R if tight else R - 1
+        for i in range(count):
+            Z[R, i] = grad[free[i]]
+            for r in range(W):
+                Z[r, i] = rows[r, free[i]]
+        for r in range(W):
+            _forward(L, Z[r], count)
+        _forward(L, Z[R], count)
+        _constraint_multipliers(Z, R, W, count, lam)
+        for i in range(count):
+            for r in range(W):
+                Z[R, i] -= lam[r] * Z[r, i]
+        _backward(L, Z[R], count)  # the step is minus that
+        step, place, slope = 1.0, -1, 0.0
+        for i in range(count):
+            j, move = free[i], -Z[R, i]
+            if R > 0:
+                slope += rows[R - 1, j] * move
+            room = (low[j] if move < 0.0 else high[j]) - x[j]
+            if abs(move) * step > abs(room):
+                step, place = room / move, i
+        if not tight and value + step * slope < floor:
+            step, place = max((floor - value) / slope, 0.0), count
+        for i in range(count):
+            j, move = free[i], -step * Z[R, i]
+            x[j] += move
+            if move != 0.0:
+                for k in range(N):
+                    grad[k] += P[j, k] * move
+        value += step * slope
+        if place == count:
+            tight = True
+        elif place >= 0:  # this variable stopped the step: it stays at its bound
+            j = free[place]
+            x[j] = low[j] if Z[R, place] > 0.0 else high[j]
+            if j == entered and step == 0.0:
+                is_free[j] = False
+                _leave(L, free, count, place)
+                count -= 1
+                break  # rounding: it cannot really enter
+            is_free[j] = False
+            _leave(L, free, count, place)
+            count -= 1
+        else:  # the minimum on this face: does leaving it help?
+            worst, entered = SIGN * scale, -1
+            for j in range(N):
+                if not is_free[j] and low[j] < high[j]:
+                    reduced = grad[j]
+                    for r in range(W):
+                        reduced -= lam[r] * rows[r, j]
+                    if x[j] > low[j]:
+                        reduced = -reduced
+                    if -reduced > worst:
+                        worst, entered = -reduced, j
+            if tight and floor > -np.inf and -lam[R - 1] > worst:
+                tight = False
+                entered = -1
+            elif entered < 0:
+                break
+            else:
+                _join(P, L, free, count, entered, ridge)
+                is_free[entered] = True
+                count += 1
+    return count, tight
+
+
+# -- voters -------------------------------------------------------------------------------------
+class _Stumps:
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
+
+    def __init__(self, X, n_thresholds):
+        low, high = X.min(axis=0), X.max(axis=0)
+        used = np.flatnonzero(high > low)
+        spread = (high - low)[used, None]
+        cuts = low[used, None] + spread * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        self.bins = np.empty((used.size, X.shape[0]), np.uint8)
+        _bin(X, used, cuts, self.bins)
+        self.shape, self.size = cuts.shape, cuts.size
+        self.features, self.cuts = np.repeat(used, n_thresholds), cuts.ravel()
+
+    def products(self, u):
+        """H'u."""
+        products = np.empty(self.shape)
+        _stump_products(self.bins, u, u.sum(), products)
+        return products.ravel()
+
+    def column(self, j):
+        feature, cut = divmod(j, self.shape[1])
+        return np.where(self.bins[feature] > cut, 1.0, -1.0)
+
+    def combine(self, w):
+        """H w: a table of 1 + n_thresholds values a feature."""
+        w = w.reshape(self.shape)
+        table = np.zeros((self.shape[0], self.shape[1] + 1))
+        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
+        table -= w.sum(axis=1)[:, None]
+        out = np.zeros(self.bins.shape[1])
+        _stump_sum(self.bins, table, out)
+        return out
+
+
+class _Outputs:
+    """Any voters, by the matrix of their outputs."""
+
+    def __init__(self, H):
+        self.H, self.size = H, H.shape[1]
+
+    def products(self, u):
+        return u @ self.H
+
+    def column(self, j):
+        return np.ascontiguousarray(self.H[:, j])
+
+    def combine(self, w):
+        return self.H @ w
+
+
+def _kernel_outputs(X, centres, gamma, kind):
+    """exp(-gamma |x - c|^2), or for linear classifiers under a Gaussian posterior its F."""
+    middle = centres.mean(axis=0)
+    A, B = X - middle, centres - middle
+    distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
+    H = np.exp(-gamma * np.maximum(distance, 0.0))
+    if kind == "linear-classifiers":
+        from scipy.special import erf
+
+        return erf(H / math.sqrt(2.0))
+    return H
+
+
+# -- masters ------------------------------------------------------------------------------------
+class _ActiveSet:
+    """Quadratic masters by `_active_set`, from where the last one ended."""
+
+    def __init__(self):
+        self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
+
+    def solve(self, P, c, rows, value, at_least, low, high, x):
+        """x at the minimum; rows x = value, for the last row rows x >= value if at_least."""
+        size, old = P.shape[0], self.free.size
+        if size > old:
+            free, L = np.empty(size, np.intp), np.zeros((size, size))
+            free[:old], L[:old, :old] = self.free, self.L
+            self.free, self.L = free, L
+        ridge = RIDGE * P.diagonal().max()
+        if not self.count:
+            for j in np.flatnonzero((x > low) & (x < high)):
+                _join(P, self.L, self.free, self.count, j, ridge)
+                self.count += 1
+        x = x.copy()
+        self.count, self.tight = _active_set(
+            P, c, rows, value[-1] if at_least else -np.inf, low, high, x, self.free, self.count,
+            self.tight or not at_least, self.L, ridge,
+        )  # fmt: skip
+        return x
+
+
+class _Osqp:
+    """Quadratic masters by OSQP, polished; a second try where polishing failed."""
+
+    def __init__(self):
+        try:
+            import osqp
+        except ImportError:
+            raise ImportError(
+                "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
+            ) from None
+        self.osqp, self.y = osqp, np.empty(0)
+
+    def solve(self, P, c, rows, value, at_least, low, high, x):
+        from scipy import sparse
+
+        k, R = c.size, rows.shape[0]
+        matrix = sparse.vstack([sparse.csc_matrix(rows), sparse.eye(k)], format="csc")
+        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
+        solver = self.osqp.OSQP()
+        solver.setup(
+            sparse.triu(sparse.csc_matrix(P[:k, :k]), format="csc"), c, matrix,
+            np.concatenate([value, low]), np.concatenate([top, high]), verbose=False,
+            polishing=True, max_iter=OSQP_STEPS, eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
+        )  # fmt: skip
+        y = np.zeros(R + k)
+        y[: self.y.size] = self.y
+        solver.warm_start(x=x, y=y)
+        found = solver.solve(raise_error=False)
+        if found.info.status_polish != 1:
+            solver.update_settings(eps_abs=OSQP_EPS[1], eps_rel=OSQP_EPS[1])
+            found = solver.solve(raise_error=False)
+        self.y = found.y
+        return np.clip(found.x, low, high)
+
+
+class _Highs:
+    """max sum a, 0 <= a <= cost, a'column <= 1 for every column: LPBoost's dual, kept warm."""
+
+    def __init__(self, cost):
+        try:
+            import highspy
+        except ImportError:
+            self.solver, self.cost, self.columns = None, cost, []
+            return
+        n = cost.size
+        self.solver = highspy.Highs()
+        for option, setting in (("output_flag", False), ("threads", 1),
+                                ("primal_feasibility_tolerance", HIGHS_TOL),
+                                ("dual_feasibility_tolerance", HIGHS_TOL)):  # fmt: skip
+            self.solver.setOptionValue(option, setting)
+        self.solver.addVars(n, np.zeros(n), cost)
+        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
+
+    def add(self, column):
+        """Take in a column; returns the weights q of all columns and a."""
+        if self.solver is None:
+            return self._cold(column)
+        index = np.flatnonzero(column).astype(np.int32)
+        self.solver.addRow(-np.inf, 1.0, index.size, index, column[index])
+        self.solver.run()
+        solution = self.solver.getSolution()
+        return -np.array(solution.row_dual), np.array(solution.col_value)
+
+    def _cold(self, column):
+        from scipy.optimize import linprog
+
+        self.columns.append(column)
+        found = linprog(
+            -np.ones(self.cost.size), np.array(self.columns), np.ones(len(self.columns)),
+            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
+            options={"primal_feasibility_tolerance": HIGHS_TOL,
+                     "dual_feasibility_tolerance": HIGHS_TOL},
+        )  # fmt: skip
+        return -found.ineqlin.marginals, found.x
+
+
+MASTERS = {"osqp": _Osqp, "active-set": _ActiveSet}
+
+
+def _lowest_peak(slope, offset):
+    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
+    left = int(offset.argmax())
+    if slope[left] >= 0.0:
+        return 0.0
+    b, right = 0.0, int(slope.argmax())
+    for _ in range(slope.size):
+        b = (offset[left] - offset[right]) / (slope[right] - slope[left])
+        top = int((slope * b + offset).argmax())
+        if top == left or top == right:
+            break
+        if slope[top] < 0.0:
+            left = top
+        else:
+            right = top
+    return b
+
+
+def _grown(array, shape):
+    """The array in the corner of a larger one."""
+    larger = np.zeros(shape)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
+# -- estimators ---------------------------------------------------------------------------------
+BETTER = "pass better voters"
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")
+
+
+def _are_voters(v):
+    listed = isinstance(v, (list, tuple)) and len(v) > 0 and all(hasattr(m, "predict") for m in v)
+    return listed or isinstance(v, str) and v in GENERATED
+
+
+class _Vote(_Protocol):
+    """What the five methods share: the pool of voters, the report, the vote and its bounds.
+
+    Parameters
+    ----------
+    voters : "stumps", "rbf", "linear-functions", "linear-classifiers" or a list
+        Pool to choose from. "stumps": `n_thresholds` per feature. "rbf": exp(-gamma |x - c|^2) at
+        the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
+        sets, Gaussians around the images of the training rows under that kernel. Or a list of
+        fitted classifiers of two classes, whose second class stands for the second class here.
+    n_thresholds : int from 1 to 255
+        Stumps per feature, at equal steps between its smallest and largest value.
+    gamma : "scale" or float > 0
+        Width of the kernel; "scale" is 1 / (d * variance of X).
+    complements : None or bool
+        Whether -h is a voter wherever h is; None: yes, but not for a list of classifiers.
+    eps : float > 0
+        Target for `residual_`.
+    max_columns : None or int >= 1
+        Most voters to take in; None: no limit. The vote is valid whenever it stops.
+    master : "osqp" or "active-set"
+        Solver of the master problems; both end at the same certified optimum.
+    verbose : int
+        1 prints a line an iteration.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops.
+    """
+
+    _rules = {
+        "voters": (_are_voters, f"one of {', '.join(GENERATED)}, or a list of fitted classifiers"),
+        "n_thresholds": (lambda v: _at_least(1)[0](v) and v <= 255, "an integer from 1 to 255"),
+        "gamma": (lambda v: v == "scale" or 0 < v < np.inf, "'scale' or a finite number > 0"),
+        "eps": (lambda v: v > 0, "a number > 0"),
+    }
+    _generation_rules = {
+        "complements": _one_of(None, True, False),
+        "max_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+    }
+    _master_rules = {"master": _one_of(*MASTERS)}
+    _raw = False  # whether the weights do not sum to 1
+    _no_vote = BETTER
+
+    @property
+    def tol(self):
+        """Target of `residual_`: eps."""
+        return self.eps
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        present = weight > 0
+        rows, labels, counts = X[present], y[present], weight[present]
+        pool = self._make_pool(rows, counts)
+        self.n_voters_ = pool.size * (1 + self._complemented)
+        self.trace_ = []
+        chosen, q, a = self._learn(pool, labels, counts)
+        chosen, self.n_generated_ = chosen[q > 0], chosen.size
+        self.weights_, self.constant_ = q[q > 0], 0.0
+        g = labels * self._combine(pool, chosen, self.weights_)
+        if not chosen.size:
+            self.constant_ = 1.0 if counts @ labels >= 0 else -1.0
+            self.weights_, g = np.ones(1), labels * self.constant_
+            majority = self.classes_[int(self.constant_ > 0)]
+            warnings.warn(
+                f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
+                f"the majority class {majority!r} is predicted; {self._no_vote}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._keep_members(pool, rows, chosen)
+        self.total_ = self.weights_.sum() if self._raw else 1.0
+        g /= self.total_
+        self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
+        self.example_weights_ = np.zeros(y.size)
+        self.example_weights_[present] = a
+        self.first_moment_ = float(np.average(g, weights=counts))
+        self.second_moment_ = float(np.average(g**2, weights=counts))
+        self.margin_quantiles_ = np.quantile(g, QUANTILES)
+        self.n_examples_ = y.size if counts.min() == counts.max() and present.all() else 0
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = bool(self.residual_ <= self.eps)
+        if not self.converged_:
+            warnings.warn(self._why_not_converged(), ConvergenceWarning, stacklevel=2)
+        return self
+
+    def votes(self, X):
+        """Output of every member, (n, members)."""
+        return self._member_outputs(self._check_X(X))
+
+    def decision_function(self, X):
+        """Weighted vote, (n,)."""
+        X = self._check_X(X)
+        blocks = (X[i : i + BLOCK] for i in range(0, X.shape[0], BLOCK))
+        return np.concatenate([self._member_outputs(block) @ self.weights_ for block in blocks])
+
+    def margins(self, X, y):
+        """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
+        signs = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+        return signs * self.decision_function(X) / self.total_
+
+    def c_bound(self):
+        """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 where mu_1 <= 0."""
+        if self.first_moment_ <= 0:
+            return 1.0
+        return 1.0 - self.first_moment_**2 / self.second_moment_
+
+    def pac_bayes_bound(self, delta=0.05):
+        """Theorem 2: the risk is below this with probability 1 - delta over the training sample.
+
+        As in the paper: that the places of thresholds and centres come from the same rows is left
+        out of account. Needs a fit with equal sample weights.
+        """
+        if not 0 < delta <= 1:
+            raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
+        if not self.n_examples_:
+            raise ValueError(
+                f"{type(self).__name__}: Theorem 2 is about examples of equal weight; "
+                "fit without sample_weight"
+            )
+        if self.constant_:
+            return 1.0  # the vote is no mixture of the voters
+        n, KL = self.n_examples_, self._divergence()
+        rest = math.log(4.0 * math.sqrt(n) / delta)
+        low = self.first_moment_ - math.sqrt(2.0 / n * (KL + rest))
+        high = self.second_moment_ + math.sqrt(2.0 / n * (2.0 * KL + rest))
+        return 1.0 - max(0.0, low) ** 2 / min(1.0, high)
+
+    def _divergence(self):
+        """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
+        if self.voters in ("linear-functions", "linear-classifiers"):
+            return 0.5  # half the squared norm of the centres, which is 1 for this kernel
+        share = self.weights_ / self.weights_.sum()
+        return float(share @ np.log(share * self.n_voters_))
+
+    # the pool
+    @property
+    def _complemented(self):
+        return isinstance(self.voters, str) if self.complements is None else self.complements
+
+    def _make_pool(self, X, weight):
+        who = type(self).__name__
+        if not isinstance(self.voters, str):
+            for k, voter in enumerate(self.voters):
+                if len(getattr(voter, "classes_", ())) != 2:
+                    raise ValueError(
+                        f"{who}: voter {k} of the list must be a classifier fitted on two classes, "
+                        f"got {voter!r}"
+                    )
+            return _Outputs(self._list_outputs(X, self.voters))
+        if self.voters == "stumps":
+            pool = _Stumps(X, self.n_thresholds)
+            if not pool.size:
+                raise ValueError(
+                    f"{who}: all {X.shape[1]} feature(s) are constant, which leaves no stumps; "
+                    "pass other features or a list of voters"
+                )
+            return pool
+        mean = np.average(X, axis=0, weights=weight).mean()
+        spread = np.average((X - mean) ** 2, axis=0, weights=weight).mean()
+        scale = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
+        return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters))
+
+    @staticmethod
+    def _list_outputs(X, voters):
+        return np.array([np.where(v.predict(X) == v.classes_[1], 1.0, -1.0) for v in voters]).T
+
+    def _both(self, base):
+        """Values of all voters from those of the base voters."""
+        return np.concatenate([base, -base]) if self._complemented else base.copy()
+
+    def _combine(self, pool, chosen, q):
+        """The vote on the training rows."""
+        signs = np.where(chosen < pool.size, 1.0, -1.0)
+        return pool.combine(np.bincount(chosen % pool.size, signs * q, minlength=pool.size))
+
+    def _keep_members(self, pool, X, chosen):
+        """What `votes` needs of the chosen voters."""
+        base = chosen % pool.size
+        self.signs_ = np.where(chosen < pool.size, 1.0, -1.0)
+        if not isinstance(self.voters, str):
+            self.members_ = base
+        elif self.voters == "stumps":
+            self.features_, self.thresholds_ = pool.features[base], pool.cuts[base]
+        else:
+            self.centres_ = X[base]
+
+    def _member_outputs(self, X):
+        if self.constant_:
+            return np.full((X.shape[0], 1), self.constant_)
+        if not isinstance(self.voters, str):
+            outputs = self._list_outputs(X, [self.voters[k] for k in self.members_])
+        elif self.voters == "stumps":
+            outputs = np.where(X[:, self.features_] > self.thresholds_, 1.0, -1.0)
+        else:
+            outputs = _kernel_outputs(X, self.centres_, self.gamma_, self.voters)
+        return outputs * self.signs_
+
+    # reports
+    def _report(self, objective, gap, columns):
+        """Keep the state of the iteration; True when eps is reached or the callback says stop."""
+        gap = max(gap, EPS * abs(objective))
+        self.objective_, self.dual_value_ = float(objective), float(objective - gap)
+        self.residual_ = float(gap / max(1.0, abs(objective)))
+        self.trace_.append(self.objective_)
+        self.n_iter_ = len(self.trace_)
+        if self.verbose:
+            print(f"{type(self).__name__} {self.n_iter_:5d}  columns {columns:5d}  "
+                  f"objective {objective:.9e}  residual {self.residual_:.2e}")  # fmt: skip
+        info = {"objective": self.objective_, "residual": self.residual_, "columns": columns}
+        stop = self.callback is not None and bool(self.callback(self, self.n_iter_, info))
+        return stop or self.residual_ <= self.eps
+
+    def _why_not_converged(self):
+        text = (f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
+                f"{self.residual_:.1e} (eps={self.eps:g}); ")  # fmt: skip
+        if getattr(self, "max_columns", None) == self.n_generated_:
+            return text + f"raise max_columns={self.max_columns}"
+        return text + "raise eps" + ", or take master='active-set'" * hasattr(self, "master")
+
+    def __sklearn_clone__(self):
+        """A copy with the very same voters: scikit-learn would empty the fitted ones."""
+        return type(self)(**self.get_params())
+
+
+class _Generated(_Vote):
+    """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
+
+    Both see the examples through first, the edges of the base voters under v, and gram only.
+    """
+
+    def _learn(self, pool, y, weight):
+        v = weight / weight.sum()
+        first = pool.products(v * y)
+        edges = self._both(first)
+        self._start(edges.max(), weight)
+        master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
+        size = min(64, limit)
+        chosen, base = np.empty(limit, np.intp), np.empty(limit, np.intp)
+        signs, gram, P = np.empty(limit), np.empty((size, pool.size)), np.zeros((size, size))
+        q, inside = np.ones(1), np.zeros(edges.size, np.bool_)
+        for k in range(limit):
+            j = int(np.where(inside, -np.inf, edges).argmax())
+            inside[j], chosen[k], base[k], signs[k] = True, j, j % pool.size, 1.0
+            if j >= pool.size:
+                signs[k] = -1.0
+            if k == size:
+                size = min(2 * size, limit)
+                gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
+            gram[k] = pool.products(signs[k] * v * pool.column(base[k]))
+            model, s = base[: k + 1], signs[: k + 1]
+            e = s * first[model]
+            P[k, : k + 1] = P[: k + 1, k] = self._products(gram[k, model] * s, e)
+            q = self._solve(master, P, e, q if k == 0 else np.append(q, 0.0))
+            correlation = q @ gram[: k + 1]
+            second = q @ (s * correlation[model])
+            objective, nu, base_edges = self._price(first, correlation, e, s, model, q, second)
+            edges = self._both(base_edges)
+            gap = (edges.max() - nu) * self._scale
+            outside = np.where(inside, -np.inf, edges).max()
+            if self._report(objective * self._scale, gap, k + 1) or outside <= nu:
+                break
+        a = self._example_weights(v, y * self._combine(pool, chosen[: k + 1], q))
+        return chosen[: k + 1], q, a
+
+
+class CqBoost(_Generated):
+    """Vote with the smallest second moment of the margin at a given first one: the C-bound.
+
+    Parameters
+    ----------
+    mu : float in (0, 1]
+        Least first moment of the margin; at most the edge of the best voter.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+    """
+
+    _rules = {
+        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+    _scale = 1.0
+
+    def __init__(
+        self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _start(self, best, weight):
+        if best < self.mu:
+            raise ValueError(
+                f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
+                f"these rows; "
+                + (
+                    f"choose mu in (0, {best:.6g}]"
+                    if best > 0
+                    else "no mu > 0 is feasible, pass better voters"
+                )
+            )
+
+    def _products(self, row, e):
+        return row
+
+    def _solve(self, master, P, e, q):
+        k = q.size
+        rows, value = np.vstack([np.ones(k), e]), np.array([1.0, self.mu])
+        q = master.solve(P, np.zeros(k), rows, value, True, np.zeros(k), np.full(k, np.inf), q)
+        q /= q.sum()
+        if e @ q < self.mu:  # by rounding: mix in the best voter, the first
+            share = (self.mu - e @ q) / (e[0] - e @ q)
+            q *= 1.0 - share
+            q[0] += share
+        return q
+
+    def _price(self, first, correlation, e, s, model, q, second):
+        self._beta = _lowest_peak(e - self.mu, -2.0 * s * correlation[model])
+        nu = self._beta * self.mu - 2.0 * second
+        return second, nu, self._beta * first - 2.0 * correlation
+
+    def _example_weights(self, v, g):
+        return v * (self._beta - 2.0 * g)
+
+
+class MDBoost(_Generated):
+    """Vote with a large mean and a small variance of the margin.
+
+    Parameters
+    ----------
+    D : float > 0
+        Weight of the variance.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+    """
+
+    _rules = {
+        "D": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+
+    def __init__(
+        self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _start(self, best, weight):
+        self._scale = weight.sum()  # all is computed for the objective divided by this
+        if self._scale <= 1:
+            raise ValueError(
+                f"MDBoost: the sample weights must sum to more than 1, got {self._scale:g}; a "
+                "weight of 2 is the row twice"
+            )
+        self._curvature = self.D * self._scale / (self._scale - 1.0)
+
+    def _products(self, row, e):
+        return row - e[-1] * e  # of the margins less their means
+
+    def _solve(self, master, P, e, q):
+        k = q.size
+        c = -e / self._curvature
+        q = master.solve(P, c, np.ones((1, k)), np.ones(1), False, np.zeros(k),
+                         np.full(k, np.inf), q)  # fmt: skip
+        return q / q.sum()
+
+    def _price(self, first, correlation, e, s, model, q, second):
+        mean, D = e @ q, self._curvature
+        variance = second - mean**2
+        edges = first - D * (correlation - mean * first)
+        self._mean = mean
+        return 0.5 * D * variance - mean, mean - D * variance, edges
+
+    def _example_weights(self, v, g):
+        return self._scale * v * (1.0 - self._curvature * (g - self._mean))
+
+
+class MinCq(_Vote):
+    """The original MinCq: every voter and its complement, weights within a narrow box.
+
+    Parameters
+    ----------
+    mu : float in (0, 1]
+        First moment of the margin; at most the mean size of the voters' edges.
+    voters, n_thresholds, gamma, eps, master, verbose, callback : as in _Vote
+    """
+
+    _rules = {
+        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"), **_Vote._rules, **_Vote._master_rules,
+    }  # fmt: skip
+    complements = True  # in effect: the sign of a weight says which of the two
+
+    def __init__(
+        self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="osqp",
+        verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        v, n = weight / weight.sum(), pool.size
+        first = pool.products(v * y)
+        top = np.abs(first).mean()
+        if top < self.mu:
+            raise ValueError(
+                f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
+                f"{top:.6g} on these rows; choose mu in (0, {top:.6g}]"
+            )
+        K = np.array([pool.products(v * pool.column(j)) for j in range(n)])
+        x = MASTERS[self.master]().solve(  # x = n w
+            K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n), np.ones(n),
+            self.mu / top * np.sign(first),
+        )  # fmt: skip
+        mean = first @ x / n
+        x *= min(1.0, self.mu / mean)
+        if mean < self.mu:  # by rounding: mix in the vote with the largest mean
+            x += (self.mu - mean) / (top - mean) * (np.sign(first) - x)
+        w = x / n
+        correlation = K @ w
+        second = w @ correlation
+        # beta maximises beta mu - mean |2 correlation - beta first|: a weighted quantile
+        size = np.abs(first)
+        kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
+        order = np.argsort(kinks)
+        past = np.cumsum(size[order])
+        beta = kinks[order][min(np.searchsorted(past, 0.5 * (past[-1] + n * self.mu)), n - 1)]
+        dual = beta * self.mu - second - np.abs(2.0 * correlation - beta * first).mean()
+        self._report(second, second - dual, n)
+        self._width = 1.0 / n
+        chosen = np.arange(n) + np.where(w < 0, n, 0)
+        g = y * pool.combine(w)
+        return chosen, np.abs(w), v * (beta - 2.0 * g)
+
+    def _divergence(self):
+        """Q has (1/n + w)/2 on a voter and (1/n - w)/2 on its complement."""
+        n = self.n_voters_ // 2
+        w = np.zeros(n)
+        w[: self.weights_.size] = np.minimum(self.weights_ * n, 1.0)
+        up, down = 1.0 + w, np.maximum(1.0 - w, TINY)
+        return float(0.5 * (up * np.log(up) + down * np.log(down)).mean())
+
+
+class LPBoost(_Vote):
+    """Vote of a small sum of weights and small hinge loss: a linear program.
+
+    Parameters
+    ----------
+    C : float > 0
+        Weight of the loss.
+    voters, n_thresholds, gamma, complements, eps, max_columns, verbose, callback : as in _Vote
+    """
+
+    _rules = {
+        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules,
+    }  # fmt: skip
+    _raw = True
+
+    def __init__(
+        self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        a = cost = self.C * weight
+        edges = self._both(pool.products(a * y))
+        self._no_vote = f"choose C > {self.C / edges.max():.6g}" if edges.max() > 0 else BETTER
+        master, limit = _Highs(cost), min(self.max_columns or edges.size, edges.size)
+        chosen, A, q = [], np.empty((0, y.size)), np.empty(0)
+        while True:
+            objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
+            gap = objective - a.sum() / max(1.0, edges.max())
+            outside = edges.copy()
+            outside[chosen] = -np.inf
+            j = int(outside.argmax())
+            if (self._report(objective, gap, len(chosen)) or len(chosen) == limit
+                    or outside[j] <= 1.0):  # fmt: skip
+                break
+            chosen.append(j)
+            sign = 1.0 if j < pool.size else -1.0
+            A = np.vstack([A, sign * y * pool.column(j % pool.size)])
+            q, a = master.add(A[-1])
+            q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
+            edges = self._both(pool.products(a * y))
+        return np.array(chosen, np.intp), q, a
+
+
+class CGBoost(_Vote):
+    """Vote of small squared weights and small hinge loss: a quadratic program.
+
+    Parameters
+    ----------
+    C : float > 0
+        Weight of the loss.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+    """
+
+    _rules = {
+        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+    _raw = True
+
+    def __init__(
+        self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        n, C, a = y.size, self.C, self.C * weight
+        limit = self.max_columns or 2 * pool.size
+        chosen, A, x = np.empty(0, np.intp), np.empty((0, n)), weight.copy()
+        while True:
+            edges = self._both(pool.products(a * y))
+            q = np.maximum(edges[chosen], 0.0)
+            objective = 0.5 * q @ q + C * weight @ np.maximum(1.0 - q @ A, 0.0)
+            dual = a.sum() - 0.5 * np.square(np.maximum(edges, 0.0)).sum()
+            outside = edges.copy()
+            outside[chosen] = 0.0
+            new = np.flatnonzero(outside > 0.0)
+            new = new[np.argsort(-outside[new], kind="stable")][: limit - chosen.size]
+            if self._report(objective, objective - dual, chosen.size) or not new.size:
+                break
+            signs = np.where(new < pool.size, 1.0, -1.0)
+            columns = [s * y * pool.column(j % pool.size) for j, s in zip(new, signs, strict=True)]
+            A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
+            # the dual with u >= 0 for q >= 0: min |A'a + u|^2 / 2 - sum a, in units of C
+            k = chosen.size
+            P = np.empty((n + k, n + k))
+            P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
+            P *= C
+            c = np.concatenate([-np.ones(n), np.zeros(k)])
+            high = np.concatenate([weight, np.full(k, np.inf)])
+            x = np.concatenate([x, np.zeros(new.size)])
+            x = MASTERS[self.master]().solve(
+                P, c, np.empty((0, n + k)), np.empty(0), False, np.zeros(n + k), high, x
+            )
+            a = np.clip(C * x[:n], 0.0, C * weight)
+        return chosen, q, a
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (CqBoost(), MinCq(), MDBoost(), LPBoost(C=0.01), CGBoost(C=0.01)):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
+              f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
+              f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}")  # fmt: skip
+        assert model.residual_ <= model.tol
