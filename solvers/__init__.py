@@ -3,4 +3,9 @@
 METHODS = {  # command: (file, class, scaling of the features that its paper uses)
     "exrm": ("exrm", "ExRM", "minmax"),
     "psvm": ("exrm", "PSVM", "minmax"),
+    "cqboost": ("cqboost", "CqBoost", "tanh"),
+    "mincq": ("cqboost", "MinCq", "tanh"),
+    "mdboost": ("cqboost", "MDBoost", "tanh"),
+    "lpboost": ("cqboost", "LPBoost", "tanh"),
+    "cgboost": ("cqboost", "CGBoost", "tanh"),
 }

@@ -55,6 +55,7 @@ PIVOTS = 50  # most changes of the active set, per variable
 OSQP_EPS = (1e-6, 1e-9)  # polishing does the rest; the second where it fails
 OSQP_STEPS = 20_000
 HIGHS_TOL = 1e-9
+TIE = 1e-12  # edges closer than this, relative to the largest, are equal
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
 TINY = 1e-300  # its logarithm is finite
 BLOCK = 4096  # rows that vote at a time
@@ -765,6 +766,12 @@ def _lowest_peak(slope, offset):
     return b
 
 
+def _first_of_the_best(edges, inside):
+    """The voter to enter; of edges equal up to rounding the first, whatever the rounding was."""
+    outside = np.where(inside, -np.inf, edges)
+    return int((outside >= outside.max() - TIE * np.abs(edges).max()).argmax())
+
+
 def _grown(array, shape):
     """The array in the corner of a larger one."""
     larger = np.zeros(shape)
@@ -823,7 +830,6 @@ class _Vote(_Protocol):
     }
     _master_rules = {"master": _one_of(*MASTERS)}
     _raw = False  # whether the weights do not sum to 1
-    _no_vote = BETTER
 
     @property
     def tol(self):
@@ -849,7 +855,7 @@ class _Vote(_Protocol):
             majority = self.classes_[int(self.constant_ > 0)]
             warnings.warn(
                 f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
-                f"the majority class {majority!r} is predicted; {self._no_vote}",
+                f"the majority class {majority} is predicted; {self._advice(pool, labels, counts)}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -982,6 +988,10 @@ class _Vote(_Protocol):
             outputs = _kernel_outputs(X, self.centres_, self.gamma_, self.voters)
         return outputs * self.signs_
 
+    def _advice(self, pool, y, weight):
+        """What to do where no voter has a weight."""
+        return BETTER
+
     # reports
     def _report(self, objective, gap, columns):
         """Keep the state of the iteration; True when eps is reached or the callback says stop."""
@@ -1012,42 +1022,45 @@ class _Vote(_Protocol):
 class _Generated(_Vote):
     """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
 
-    Both see the examples through first, the edges of the base voters under v, and gram only.
+    Both see the examples through `first`, the edges of the base voters under v, and `gram` only:
+    the example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
     """
 
+    _centred = False  # whether the master is about the margins less their mean
+
     def _learn(self, pool, y, weight):
-        v = weight / weight.sum()
+        total = weight.sum()
+        v = weight / total
         first = pool.products(v * y)
         edges = self._both(first)
-        self._start(edges.max(), weight)
+        self._check_range(edges.max(), total)
         master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
         size = min(64, limit)
-        chosen, base = np.empty(limit, np.intp), np.empty(limit, np.intp)
-        signs, gram, P = np.empty(limit), np.empty((size, pool.size)), np.zeros((size, size))
-        q, inside = np.ones(1), np.zeros(edges.size, np.bool_)
+        chosen, base, signs = np.empty(limit, np.intp), np.empty(limit, np.intp), np.empty(limit)
+        gram, P = np.empty((size, pool.size)), np.zeros((size, size))
+        q, inside = np.empty(0), np.zeros(edges.size, np.bool_)
         for k in range(limit):
-            j = int(np.where(inside, -np.inf, edges).argmax())
-            inside[j], chosen[k], base[k], signs[k] = True, j, j % pool.size, 1.0
-            if j >= pool.size:
-                signs[k] = -1.0
+            j = _first_of_the_best(edges, inside)
+            inside[j], chosen[k], base[k] = True, j, j % pool.size
+            signs[k] = 1.0 if j < pool.size else -1.0
             if k == size:
                 size = min(2 * size, limit)
                 gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
             gram[k] = pool.products(signs[k] * v * pool.column(base[k]))
             model, s = base[: k + 1], signs[: k + 1]
             e = s * first[model]
-            P[k, : k + 1] = P[: k + 1, k] = self._products(gram[k, model] * s, e)
-            q = self._solve(master, P, e, q if k == 0 else np.append(q, 0.0))
+            row = s * gram[k, model]
+            P[k, : k + 1] = P[: k + 1, k] = row - e[k] * e if self._centred else row
+            q = self._solve(master, P, e, np.append(q, 0.0 if k else 1.0), total)
             correlation = q @ gram[: k + 1]
-            second = q @ (s * correlation[model])
-            objective, nu, base_edges = self._price(first, correlation, e, s, model, q, second)
-            edges = self._both(base_edges)
-            gap = (edges.max() - nu) * self._scale
-            outside = np.where(inside, -np.inf, edges).max()
-            if self._report(objective * self._scale, gap, k + 1) or outside <= nu:
+            objective, nu, b, t = self._price(e, s * correlation[model], q, total)
+            edges = self._both(b * first - t * correlation)
+            done = self._report(objective, edges.max() - nu, k + 1)
+            if done or np.where(inside, -np.inf, edges).max() <= nu:
                 break
-        a = self._example_weights(v, y * self._combine(pool, chosen[: k + 1], q))
-        return chosen[: k + 1], q, a
+        chosen = chosen[: k + 1]
+        g = y * self._combine(pool, chosen, q)
+        return chosen, q, v * (b - t * g)
 
 
 class CqBoost(_Generated):
@@ -1065,7 +1078,6 @@ as in _Vote
         "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"),
         **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
     }  # fmt: skip
-    _scale = 1.0
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -1073,22 +1085,15 @@ as in _Vote
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, best, weight):
+    def _check_range(self, best, total):
         if best < self.mu:
+            advice = f"choose mu in (0, {best:.6g}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
-                f"these rows; "
-                + (
-                    f"choose mu in (0, {best:.6g}]"
-                    if best > 0
-                    else "no mu > 0 is feasible, pass better voters"
-                )
+                f"these rows; {advice}"
             )
 
-    def _products(self, row, e):
-        return row
-
-    def _solve(self, master, P, e, q):
+    def _solve(self, master, P, e, q, total):
         k = q.size
         rows, value = np.vstack([np.ones(k), e]), np.array([1.0, self.mu])
         q = master.solve(P, np.zeros(k), rows, value, True, np.zeros(k), np.full(k, np.inf), q)
@@ -1099,13 +1104,10 @@ as in _Vote
             q[0] += share
         return q
 
-    def _price(self, first, correlation, e, s, model, q, second):
-        self._beta = _lowest_peak(e - self.mu, -2.0 * s * correlation[model])
-        nu = self._beta * self.mu - 2.0 * second
-        return second, nu, self._beta * first - 2.0 * correlation
-
-    def _example_weights(self, v, g):
-        return v * (self._beta - 2.0 * g)
+    def _price(self, e, correlation, q, total):
+        second = q @ correlation
+        beta = _lowest_peak(e - self.mu, -2.0 * correlation)
+        return second, beta * self.mu - 2.0 * second, beta, 2.0
 
 
 class MDBoost(_Generated):
@@ -1124,40 +1126,33 @@ as in _Vote
         **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
     }  # fmt: skip
 
+    _centred = True
+
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
         max_columns=None, master="osqp", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, best, weight):
-        self._scale = weight.sum()  # all is computed for the objective divided by this
-        if self._scale <= 1:
+    def _check_range(self, best, total):
+        if total <= 1:
             raise ValueError(
-                f"MDBoost: the sample weights must sum to more than 1, got {self._scale:g}; a "
-                "weight of 2 is the row twice"
+                f"MDBoost: the sample weights must sum to more than 1, got {total:g}; a weight "
+                "of 2 is the row twice"
             )
-        self._curvature = self.D * self._scale / (self._scale - 1.0)
 
-    def _products(self, row, e):
-        return row - e[-1] * e  # of the margins less their means
-
-    def _solve(self, master, P, e, q):
+    def _solve(self, master, P, e, q, total):
         k = q.size
-        c = -e / self._curvature
+        c = -e * (total - 1.0) / (total * self.D)
         q = master.solve(P, c, np.ones((1, k)), np.ones(1), False, np.zeros(k),
                          np.full(k, np.inf), q)  # fmt: skip
         return q / q.sum()
 
-    def _price(self, first, correlation, e, s, model, q, second):
-        mean, D = e @ q, self._curvature
-        variance = second - mean**2
-        edges = first - D * (correlation - mean * first)
-        self._mean = mean
-        return 0.5 * D * variance - mean, mean - D * variance, edges
-
-    def _example_weights(self, v, g):
-        return self._scale * v * (1.0 - self._curvature * (g - self._mean))
+    def _price(self, e, correlation, q, total):
+        mean, D = e @ q, self.D * total / (total - 1.0)
+        variance = q @ correlation - mean**2
+        objective, nu = 0.5 * D * variance - mean, mean - D * variance
+        return total * objective, total * nu, total * (1.0 + D * mean), total * D
 
 
 class MinCq(_Vote):
@@ -1176,7 +1171,7 @@ class MinCq(_Vote):
     complements = True  # in effect: the sign of a weight says which of the two
 
     def __init__(
-        self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="osqp",
+        self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="osqp",
         verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
@@ -1210,7 +1205,6 @@ class MinCq(_Vote):
         beta = kinks[order][min(np.searchsorted(past, 0.5 * (past[-1] + n * self.mu)), n - 1)]
         dual = beta * self.mu - second - np.abs(2.0 * correlation - beta * first).mean()
         self._report(second, second - dual, n)
-        self._width = 1.0 / n
         chosen = np.arange(n) + np.where(w < 0, n, 0)
         g = y * pool.combine(w)
         return chosen, np.abs(w), v * (beta - 2.0 * g)
@@ -1249,18 +1243,17 @@ class LPBoost(_Vote):
     def _learn(self, pool, y, weight):
         a = cost = self.C * weight
         edges = self._both(pool.products(a * y))
-        self._no_vote = f"choose C > {self.C / edges.max():.6g}" if edges.max() > 0 else BETTER
         master, limit = _Highs(cost), min(self.max_columns or edges.size, edges.size)
         chosen, A, q = [], np.empty((0, y.size)), np.empty(0)
+        inside = np.zeros(edges.size, np.bool_)
         while True:
             objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
             gap = objective - a.sum() / max(1.0, edges.max())
-            outside = edges.copy()
-            outside[chosen] = -np.inf
-            j = int(outside.argmax())
-            if (self._report(objective, gap, len(chosen)) or len(chosen) == limit
-                    or outside[j] <= 1.0):  # fmt: skip
+            j = _first_of_the_best(edges, inside)
+            done = self._report(objective, gap, len(chosen))
+            if done or len(chosen) == limit or edges[j] <= 1.0:
                 break
+            inside[j] = True
             chosen.append(j)
             sign = 1.0 if j < pool.size else -1.0
             A = np.vstack([A, sign * y * pool.column(j % pool.size)])
@@ -1268,6 +1261,10 @@ class LPBoost(_Vote):
             q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
             edges = self._both(pool.products(a * y))
         return np.array(chosen, np.intp), q, a
+
+    def _advice(self, pool, y, weight):
+        best = self._both(pool.products(weight * y)).max()
+        return f"choose C > {1.0 / best:.6g}" if best > 0 else BETTER
 
 
 class CGBoost(_Vote):
