@@ -380,45 +380,79 @@ def _name_changes(names, seen):
 # -- kernels ------------------------------------------------------------------------------------
 @kernel
 def _bin(X, used, cuts, bins):
-    """bins[f, i] = number of cuts of feature used[f] that are below X[i, used[f]]."""
-    for f in range(used.size):
-        for i in range(X.shape[0]):
+    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]]."""
+    for i in range(X.shape[0]):
+        for f in range(used.size):
             x, count = X[i, used[f]], 0
             for k in range(cuts.shape[1]):
                 count += x > cuts[f, k]
-            bins[f, i] = count
+            bins[i, f] = count
 
 
 @kernel
-def _stump_products(bins, u, total, products):
-    """products[f, k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1; O(n d).
+def _stump_products(bins, u, products):
+    """products[f, k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
-    Four histograms by turns: an addition need not wait for the one before it.
+    One histogram a feature; O(d) for every row with u_i != 0.
     """
     d, cuts = products.shape
-    n = u.size
-    sums = np.empty((4, cuts + 1))
+    sums, total = np.zeros((d, cuts + 1)), 0.0
+    for i in range(u.size):
+        if u[i] != 0.0:
+            total += u[i]
+            for f in range(d):
+                sums[f, bins[i, f]] += u[i]
     for f in range(d):
-        sums[:] = 0.0
-        for i in range(0, n - 3, 4):
-            sums[0, bins[f, i]] += u[i]
-            sums[1, bins[f, i + 1]] += u[i + 1]
-            sums[2, bins[f, i + 2]] += u[i + 2]
-            sums[3, bins[f, i + 3]] += u[i + 3]
-        for i in range(n - n % 4, n):
-            sums[0, bins[f, i]] += u[i]
         below = 0.0
         for k in range(cuts):
-            below += (sums[0, k] + sums[1, k]) + (sums[2, k] + sums[3, k])
+            below += sums[f, k]
             products[f, k] = total - 2.0 * below
 
 
 @kernel
 def _stump_sum(bins, table, out):
-    """out[i] = sum over features f of table[f, bins[f, i]]."""
-    for f in range(table.shape[0]):
-        for i in range(out.size):
-            out[i] += table[f, bins[f, i]]
+    """out[i] = sum over features f of table[f, bins[i, f]]."""
+    for i in range(out.size):
+        out[i] = 0.0
+        for f in range(table.shape[0]):
+            out[i] += table[f, bins[i, f]]
+
+
+@kernel
+def _best_outside(edges, inside):
+    """The voter to enter: of edges equal up to rounding the first, whatever the rounding was."""
+    largest, scale = -np.inf, 0.0
+    for j in range(edges.size):
+        scale = max(scale, abs(edges[j]))
+        if not inside[j]:
+            largest = max(largest, edges[j])
+    for j in range(edges.size):
+        if not inside[j] and edges[j] >= largest - TIE * scale:
+            return j
+    return -1
+
+
+@kernel
+def _lowest_peak(slope, offset):
+    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
+    left = right = 0
+    for j in range(slope.size):
+        left = j if offset[j] > offset[left] else left
+        right = j if slope[j] > slope[right] else right
+    b = 0.0
+    if slope[left] < 0.0:
+        for _ in range(slope.size):
+            b = (offset[left] - offset[right]) / (slope[right] - slope[left])
+            top = left
+            for j in range(slope.size):
+                top = j if slope[j] * b + offset[j] > slope[top] * b + offset[top] else top
+            if top == left or top == right:
+                break
+            if slope[top] < 0.0:
+                left = top
+            else:
+                right = top
+    return b
 
 
 @kernel(fastmath=LANES)
@@ -492,15 +526,16 @@ def _constraint_multipliers(Z, R, W, count, lam):
 
 
 @kernel
-def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
+def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
     """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
 
-    Starts from a feasible x, free variables free[:count] and their factor L, all overwritten.
-    Without an inequality floor is -inf. Returns the number of free variables and whether the
-    inequality holds with equality. Changes one constraint at a time; O(count^2 + N count) each.
+    About the first N variables. Starts from a feasible x, the free variables free[:count] and
+    their factor L, all overwritten; without an inequality tight is True and floor -inf. Returns
+    the number of free variables and whether the inequality holds with equality. One constraint
+    comes or goes at a time, O(count^2 + N count) each.
     """
-    N, R = c.size, rows.shape[0]
-    grad, is_free, value, scale = c.copy(), np.zeros(N, np.bool_), 0.0, 0.0
+    R = rows.shape[0]
+    grad, is_free, value, scale = c[:N].copy(), np.zeros(N, np.bool_), 0.0, 0.0
     for j in range(N):
         scale = max(scale, abs(P[j, j]))
         if R > 0:
@@ -510,7 +545,7 @@ def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
                 grad[i] += P[j, i] * x[j]
     for i in range(count):
         is_free[free[i]] = True
-    Z, lam, entered = np.empty((R + 1, N)), np.zeros(max(R, 1)), -1
+    Z, lam, entered = np.empty((R + 1, N)), np.zeros(R + 1), -1
     for _ in range(PIVOTS * (N + 1)):
         W = R if tight else R - 1
         for i in range(count):
@@ -521,8 +556,8 @@ def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
             _forward(L, Z[r], count)
         _forward(L, Z[R], count)
         _constraint_multipliers(Z, R, W, count, lam)
-        for i in range(count):
-            for r in range(W):
+        for r in range(W):
+            for i in range(count):
                 Z[R, i] -= lam[r] * Z[r, i]
         _backward(L, Z[R], count)  # the step is minus that
         step, place, slope = 1.0, -1, 0.0
@@ -535,30 +570,27 @@ def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
                 step, place = room / move, i
         if not tight and value + step * slope < floor:
             step, place = max((floor - value) / slope, 0.0), count
+        value += step * slope
         for i in range(count):
             j, move = free[i], -step * Z[R, i]
             x[j] += move
             if move != 0.0:
                 for k in range(N):
                     grad[k] += P[j, k] * move
-        value += step * slope
         if place == count:
             tight = True
         elif place >= 0:  # this variable stopped the step: it stays at its bound
             j = free[place]
             x[j] = low[j] if Z[R, place] > 0.0 else high[j]
-            if j == entered and step == 0.0:
-                is_free[j] = False
-                _leave(L, free, count, place)
-                count -= 1
-                break  # rounding: it cannot really enter
             is_free[j] = False
             _leave(L, free, count, place)
             count -= 1
+            if j == entered and step == 0.0:
+                break  # it came in by rounding only
         else:  # the minimum on this face: does leaving it help?
             worst, entered = SIGN * scale, -1
             for j in range(N):
-                if not is_free[j] and low[j] < high[j]:
+                if not is_free[j]:
                     reduced = grad[j]
                     for r in range(W):
                         reduced -= lam[r] * rows[r, j]
@@ -567,8 +599,7 @@ def _active_set(P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
                     if -reduced > worst:
                         worst, entered = -reduced, j
             if tight and floor > -np.inf and -lam[R - 1] > worst:
-                tight = False
-                entered = -1
+                tight, entered = False, -1
             elif entered < 0:
                 break
             else:
@@ -587,7 +618,7 @@ class _Stumps:
         used = np.flatnonzero(high > low)
         spread = (high - low)[used, None]
         cuts = low[used, None] + spread * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        self.bins = np.empty((used.size, X.shape[0]), np.uint8)
+        self.bins = np.empty((X.shape[0], used.size), np.uint8)
         _bin(X, used, cuts, self.bins)
         self.shape, self.size = cuts.shape, cuts.size
         self.features, self.cuts = np.repeat(used, n_thresholds), cuts.ravel()
@@ -595,12 +626,20 @@ class _Stumps:
     def products(self, u):
         """H'u."""
         products = np.empty(self.shape)
-        _stump_products(self.bins, u, u.sum(), products)
+        _stump_products(self.bins, u, products)
         return products.ravel()
 
     def column(self, j):
         feature, cut = divmod(j, self.shape[1])
-        return np.where(self.bins[feature] > cut, 1.0, -1.0)
+        return np.where(self.bins[:, feature] > cut, 1.0, -1.0)
+
+    def gram(self, j, u, balance):
+        """H'(u h_j), where balance = H'u: from the rows of the smaller side of h_j."""
+        feature, cut = divmod(j, self.shape[1])
+        above = self.bins[:, feature] > cut
+        if 2 * np.count_nonzero(above) <= above.size:
+            return 2.0 * self.products(u * above) - balance
+        return balance - 2.0 * self.products(u * ~above)
 
     def combine(self, w):
         """H w: a table of 1 + n_thresholds values a feature."""
@@ -608,7 +647,7 @@ class _Stumps:
         table = np.zeros((self.shape[0], self.shape[1] + 1))
         table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
         table -= w.sum(axis=1)[:, None]
-        out = np.zeros(self.bins.shape[1])
+        out = np.empty(self.bins.shape[0])
         _stump_sum(self.bins, table, out)
         return out
 
@@ -624,6 +663,9 @@ class _Outputs:
 
     def column(self, j):
         return np.ascontiguousarray(self.H[:, j])
+
+    def gram(self, j, u, balance):
+        return (u * self.H[:, j]) @ self.H
 
     def combine(self, w):
         return self.H @ w
@@ -649,24 +691,21 @@ class _ActiveSet:
     def __init__(self):
         self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
 
-    def solve(self, P, c, rows, value, at_least, low, high, x):
-        """x at the minimum; rows x = value, for the last row rows x >= value if at_least."""
+    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+        """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
+        for the last row >= if at_least. Starts from a feasible x and overwrites it."""
         size, old = P.shape[0], self.free.size
         if size > old:
-            free, L = np.empty(size, np.intp), np.zeros((size, size))
-            free[:old], L[:old, :old] = self.free, self.L
-            self.free, self.L = free, L
-        ridge = RIDGE * P.diagonal().max()
+            self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
+        ridge = RIDGE * P.diagonal()[:k].max()
         if not self.count:
-            for j in np.flatnonzero((x > low) & (x < high)):
+            for j in np.flatnonzero((x > low) & (x < high)[:k]):
                 _join(P, self.L, self.free, self.count, j, ridge)
                 self.count += 1
-        x = x.copy()
         self.count, self.tight = _active_set(
-            P, c, rows, value[-1] if at_least else -np.inf, low, high, x, self.free, self.count,
+            k, P, c, rows, value[-1] if at_least else -np.inf, low, high, x, self.free, self.count,
             self.tight or not at_least, self.L, ridge,
         )  # fmt: skip
-        return x
 
 
 class _Osqp:
@@ -681,27 +720,28 @@ class _Osqp:
             ) from None
         self.osqp, self.y = osqp, np.empty(0)
 
-    def solve(self, P, c, rows, value, at_least, low, high, x):
+    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+        """As in _ActiveSet."""
         from scipy import sparse
 
-        k, R = c.size, rows.shape[0]
-        matrix = sparse.vstack([sparse.csc_matrix(rows), sparse.eye(k)], format="csc")
+        R = rows.shape[0]
+        matrix = sparse.vstack([sparse.csc_matrix(rows[:, :k]), sparse.eye(k)], format="csc")
         top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
         solver = self.osqp.OSQP()
         solver.setup(
-            sparse.triu(sparse.csc_matrix(P[:k, :k]), format="csc"), c, matrix,
-            np.concatenate([value, low]), np.concatenate([top, high]), verbose=False,
+            sparse.triu(sparse.csc_matrix(P[:k, :k]), format="csc"), c[:k], matrix,
+            np.concatenate([value, low[:k]]), np.concatenate([top, high[:k]]), verbose=False,
             polishing=True, max_iter=OSQP_STEPS, eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
         )  # fmt: skip
         y = np.zeros(R + k)
         y[: self.y.size] = self.y
-        solver.warm_start(x=x, y=y)
+        solver.warm_start(x=x[:k], y=y)
         found = solver.solve(raise_error=False)
         if found.info.status_polish != 1:
             solver.update_settings(eps_abs=OSQP_EPS[1], eps_rel=OSQP_EPS[1])
             found = solver.solve(raise_error=False)
         self.y = found.y
-        return np.clip(found.x, low, high)
+        x[:k] = np.clip(found.x, low[:k], high[:k])
 
 
 class _Highs:
@@ -746,30 +786,6 @@ class _Highs:
 
 
 MASTERS = {"osqp": _Osqp, "active-set": _ActiveSet}
-
-
-def _lowest_peak(slope, offset):
-    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
-    left = int(offset.argmax())
-    if slope[left] >= 0.0:
-        return 0.0
-    b, right = 0.0, int(slope.argmax())
-    for _ in range(slope.size):
-        b = (offset[left] - offset[right]) / (slope[right] - slope[left])
-        top = int((slope * b + offset).argmax())
-        if top == left or top == right:
-            break
-        if slope[top] < 0.0:
-            left = top
-        else:
-            right = top
-    return b
-
-
-def _first_of_the_best(edges, inside):
-    """The voter to enter; of edges equal up to rounding the first, whatever the rounding was."""
-    outside = np.where(inside, -np.inf, edges)
-    return int((outside >= outside.max() - TIE * np.abs(edges).max()).argmax())
 
 
 def _grown(array, shape):
@@ -1020,47 +1036,51 @@ class _Vote(_Protocol):
 
 
 class _Generated(_Vote):
-    """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
+    """CqBoost and MDBoost: min q'P q / 2 - tilt e'q, e'q >= floor, q on the simplex.
 
-    Both see the examples through `first`, the edges of the base voters under v, and `gram` only:
-    the example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
+    P holds products of margins, e their means. The examples come in only through `first`, the
+    means for all base voters, and `gram`, the products with them: example weights v * (b - t g)
+    give the edges b * first - t * (gram of the vote).
     """
 
-    _centred = False  # whether the master is about the margins less their mean
-
     def _learn(self, pool, y, weight):
-        total = weight.sum()
-        v = weight / total
-        first = pool.products(v * y)
+        total, balance = weight.sum(), pool.products(weight)
+        first = pool.products(weight * y) / total  # sums of whole weights are exact
         edges = self._both(first)
-        self._check_range(edges.max(), total)
+        floor, tilt, centred = self._terms(edges.max(), total)
         master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
+        base, signs, inside = np.empty(limit, np.intp), np.empty(limit), edges > np.inf
+        rows, value = np.ones((2, limit)), np.array([1.0, floor])
+        low, high, q, e = np.zeros(limit), np.full(limit, np.inf), np.zeros(limit), rows[1]
         size = min(64, limit)
-        chosen, base, signs = np.empty(limit, np.intp), np.empty(limit, np.intp), np.empty(limit)
         gram, P = np.empty((size, pool.size)), np.zeros((size, size))
-        q, inside = np.empty(0), np.zeros(edges.size, np.bool_)
+        q[0] = 1.0
         for k in range(limit):
-            j = _first_of_the_best(edges, inside)
-            inside[j], chosen[k], base[k] = True, j, j % pool.size
-            signs[k] = 1.0 if j < pool.size else -1.0
+            j = _best_outside(edges, inside)
+            inside[j], base[k], signs[k] = True, j % pool.size, 1.0 if j < pool.size else -1.0
             if k == size:
                 size = min(2 * size, limit)
                 gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
-            gram[k] = pool.products(signs[k] * v * pool.column(base[k]))
-            model, s = base[: k + 1], signs[: k + 1]
-            e = s * first[model]
-            row = s * gram[k, model]
-            P[k, : k + 1] = P[: k + 1, k] = row - e[k] * e if self._centred else row
-            q = self._solve(master, P, e, np.append(q, 0.0 if k else 1.0), total)
-            correlation = q @ gram[: k + 1]
-            objective, nu, b, t = self._price(e, s * correlation[model], q, total)
-            edges = self._both(b * first - t * correlation)
+            gram[k] = signs[k] / total * pool.gram(base[k], weight, balance)
+            e[k] = signs[k] * first[base[k]]
+            now = slice(k + 1)
+            P[k, now] = P[now, k] = signs[now] * gram[k, base[now]] - centred * e[k] * e[now]
+            master.solve(k + 1, P, -tilt * e, rows, value, True, low, high, q)
+            q /= q.sum()
+            mean = e[now] @ q[now]
+            if mean < floor:  # by rounding: mix in the best voter, the first
+                share = (floor - mean) / (e[0] - mean)
+                q *= 1.0 - share
+                q[0] += share
+            vote = q[now] @ gram[now]
+            objective, nu, b, t = self._price(e[now], signs[now] * vote[base[now]], q[now], total)
+            edges = self._both(b * first - t * vote)
             done = self._report(objective, edges.max() - nu, k + 1)
             if done or np.where(inside, -np.inf, edges).max() <= nu:
                 break
-        chosen = chosen[: k + 1]
-        g = y * self._combine(pool, chosen, q)
-        return chosen, q, v * (b - t * g)
+        chosen = base[now] + np.where(signs[now] < 0, pool.size, 0)
+        g = y * self._combine(pool, chosen, q[now])
+        return chosen, q[now], weight / total * (b - t * g)
 
 
 class CqBoost(_Generated):
@@ -1085,24 +1105,14 @@ as in _Vote
     ):  # fmt: skip
         self._set(locals())
 
-    def _check_range(self, best, total):
+    def _terms(self, best, total):
         if best < self.mu:
             advice = f"choose mu in (0, {best:.6g}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
                 f"these rows; {advice}"
             )
-
-    def _solve(self, master, P, e, q, total):
-        k = q.size
-        rows, value = np.vstack([np.ones(k), e]), np.array([1.0, self.mu])
-        q = master.solve(P, np.zeros(k), rows, value, True, np.zeros(k), np.full(k, np.inf), q)
-        q /= q.sum()
-        if e @ q < self.mu:  # by rounding: mix in the best voter, the first
-            share = (self.mu - e @ q) / (e[0] - e @ q)
-            q *= 1.0 - share
-            q[0] += share
-        return q
+        return self.mu, 0.0, 0.0
 
     def _price(self, e, correlation, q, total):
         second = q @ correlation
@@ -1126,27 +1136,19 @@ as in _Vote
         **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
     }  # fmt: skip
 
-    _centred = True
-
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
         max_columns=None, master="osqp", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _check_range(self, best, total):
+    def _terms(self, best, total):
         if total <= 1:
             raise ValueError(
                 f"MDBoost: the sample weights must sum to more than 1, got {total:g}; a weight "
                 "of 2 is the row twice"
             )
-
-    def _solve(self, master, P, e, q, total):
-        k = q.size
-        c = -e * (total - 1.0) / (total * self.D)
-        q = master.solve(P, c, np.ones((1, k)), np.ones(1), False, np.zeros(k),
-                         np.full(k, np.inf), q)  # fmt: skip
-        return q / q.sum()
+        return -np.inf, (total - 1.0) / (total * self.D), 1.0
 
     def _price(self, e, correlation, q, total):
         mean, D = e @ q, self.D * total / (total - 1.0)
@@ -1177,18 +1179,19 @@ class MinCq(_Vote):
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        v, n = weight / weight.sum(), pool.size
-        first = pool.products(v * y)
+        n, total, balance = pool.size, weight.sum(), pool.products(weight)
+        first = pool.products(weight * y) / total
         top = np.abs(first).mean()
         if top < self.mu:
             raise ValueError(
                 f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
                 f"{top:.6g} on these rows; choose mu in (0, {top:.6g}]"
             )
-        K = np.array([pool.products(v * pool.column(j)) for j in range(n)])
-        x = MASTERS[self.master]().solve(  # x = n w
-            K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n), np.ones(n),
-            self.mu / top * np.sign(first),
+        K = np.array([pool.gram(j, weight, balance) for j in range(n)]) / total
+        x = self.mu / top * np.sign(first)  # n w
+        MASTERS[self.master]().solve(
+            n, K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n),
+            np.ones(n), x,
         )  # fmt: skip
         mean = first @ x / n
         x *= min(1.0, self.mu / mean)
@@ -1207,7 +1210,7 @@ class MinCq(_Vote):
         self._report(second, second - dual, n)
         chosen = np.arange(n) + np.where(w < 0, n, 0)
         g = y * pool.combine(w)
-        return chosen, np.abs(w), v * (beta - 2.0 * g)
+        return chosen, np.abs(w), weight / total * (beta - 2.0 * g)
 
     def _divergence(self):
         """Q has (1/n + w)/2 on a voter and (1/n - w)/2 on its complement."""
@@ -1249,7 +1252,7 @@ class LPBoost(_Vote):
         while True:
             objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
             gap = objective - a.sum() / max(1.0, edges.max())
-            j = _first_of_the_best(edges, inside)
+            j = _best_outside(edges, inside)
             done = self._report(objective, gap, len(chosen))
             if done or len(chosen) == limit or edges[j] <= 1.0:
                 break
@@ -1316,8 +1319,8 @@ as in _Vote
             c = np.concatenate([-np.ones(n), np.zeros(k)])
             high = np.concatenate([weight, np.full(k, np.inf)])
             x = np.concatenate([x, np.zeros(new.size)])
-            x = MASTERS[self.master]().solve(
-                P, c, np.empty((0, n + k)), np.empty(0), False, np.zeros(n + k), high, x
+            MASTERS[self.master]().solve(
+                n + k, P, c, np.empty((0, n + k)), np.empty(0), False, np.zeros(n + k), high, x
             )
             a = np.clip(C * x[:n], 0.0, C * weight)
         return chosen, q, a
