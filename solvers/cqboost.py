@@ -48,12 +48,16 @@ from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
-RIDGE = 1e-13  # on the diagonal of a master, relative: dependent voters leave it definite
+RIDGE = 1e-12  # on the diagonal of a master, relative: dependent voters leave it definite
 SIGN = 1e-11  # a multiplier of the wrong sign by less, relative, counts as right
 DEPENDENT = 1e-13  # two constraints that are parallel on the free variables to this part
+SMALL = 1e-6  # ... and at least this
+BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
+STILL = 1e-12  # ... without a step longer than this
 PIVOTS = 50  # most changes of the active set, per variable
 OSQP_EPS = (1e-6, 1e-9)  # polishing does the rest; the second where it fails
 OSQP_STEPS = 20_000
+ROUNDING = 1e-14  # constraints hold to this
 HIGHS_TOL = 1e-9
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
@@ -522,7 +526,8 @@ def _constraint_multipliers(Z, R, W, count, lam):
     rest = a * c - b * b
     if W == 2 and rest > DEPENDENT * a * c:
         lam[1] = (a * e - b * d) / rest
-    lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
+    if a > 0.0:
+        lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
 
 
 @kernel
@@ -535,7 +540,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
     comes or goes at a time, O(count^2 + N count) each.
     """
     R = rows.shape[0]
-    grad, is_free, value, scale = c[:N].copy(), np.zeros(N, np.bool_), 0.0, 0.0
+    grad, state, value, scale = c[:N].copy(), np.full(N, BOUND), 0.0, 0.0
     for j in range(N):
         scale = max(scale, abs(P[j, j]))
         if R > 0:
@@ -544,7 +549,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
             for i in range(N):
                 grad[i] += P[j, i] * x[j]
     for i in range(count):
-        is_free[free[i]] = True
+        state[free[i]] = FREE
     Z, lam, entered = np.empty((R + 1, N)), np.zeros(R + 1), -1
     for _ in range(PIVOTS * (N + 1)):
         W = R if tight else R - 1
@@ -571,26 +576,29 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
         if not tight and value + step * slope < floor:
             step, place = max((floor - value) / slope, 0.0), count
         value += step * slope
+        longest = 0.0
         for i in range(count):
             j, move = free[i], -step * Z[R, i]
             x[j] += move
+            longest = max(longest, abs(move))
             if move != 0.0:
                 for k in range(N):
                     grad[k] += P[j, k] * move
+        if longest > STILL:
+            for j in range(N):
+                state[j] = BOUND if state[j] == BARRED else state[j]
         if place == count:
             tight = True
         elif place >= 0:  # this variable stopped the step: it stays at its bound
             j = free[place]
             x[j] = low[j] if Z[R, place] > 0.0 else high[j]
-            is_free[j] = False
+            state[j] = BARRED if j == entered and longest <= STILL else BOUND
             _leave(L, free, count, place)
             count -= 1
-            if j == entered and step == 0.0:
-                break  # it came in by rounding only
         else:  # the minimum on this face: does leaving it help?
             worst, entered = SIGN * scale, -1
             for j in range(N):
-                if not is_free[j]:
+                if state[j] == BOUND:
                     reduced = grad[j]
                     for r in range(W):
                         reduced -= lam[r] * rows[r, j]
@@ -604,7 +612,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
                 break
             else:
                 _join(P, L, free, count, entered, ridge)
-                is_free[entered] = True
+                state[entered] = FREE
                 count += 1
     return count, tight
 
@@ -694,12 +702,12 @@ class _ActiveSet:
     def solve(self, k, P, c, rows, value, at_least, low, high, x):
         """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
         for the last row >= if at_least. Starts from a feasible x and overwrites it."""
-        size, old = P.shape[0], self.free.size
-        if size > old:
+        size = P.shape[0]
+        if size > self.free.size:
             self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
-        ridge = RIDGE * P.diagonal()[:k].max()
+        ridge = RIDGE * max(P.diagonal()[:k].max(), SMALL)
         if not self.count:
-            for j in np.flatnonzero((x > low) & (x < high)[:k]):
+            for j in np.flatnonzero(((x > low) & (x < high))[:k]):
                 _join(P, self.L, self.free, self.count, j, ridge)
                 self.count += 1
         self.count, self.tight = _active_set(
@@ -740,8 +748,9 @@ class _Osqp:
         if found.info.status_polish != 1:
             solver.update_settings(eps_abs=OSQP_EPS[1], eps_rel=OSQP_EPS[1])
             found = solver.solve(raise_error=False)
-        self.y = found.y
-        x[:k] = np.clip(found.x, low[:k], high[:k])
+        if np.isfinite(found.x).all():  # else x stays: a valid vote, and its gap is told
+            self.y = found.y
+            x[:k] = np.clip(found.x, low[:k], high[:k])
 
 
 class _Highs:
@@ -876,7 +885,7 @@ class _Vote(_Protocol):
                 stacklevel=2,
             )
         self._keep_members(pool, rows, chosen)
-        self.total_ = self.weights_.sum() if self._raw else 1.0
+        self.total_ = float(self.weights_.sum()) if self._raw else 1.0
         g /= self.total_
         self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
         self.example_weights_ = np.zeros(y.size)
@@ -903,8 +912,13 @@ class _Vote(_Protocol):
 
     def margins(self, X, y):
         """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
-        signs = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
-        return signs * self.decision_function(X) / self.total_
+        decision, y = self.decision_function(X), np.asarray(y)
+        if y.shape != decision.shape or not np.isin(y, self.classes_).all():
+            raise ValueError(
+                f"{type(self).__name__}: y must hold the class of each of {decision.size} rows, "
+                f"{self.classes_[0]} or {self.classes_[1]}"
+            )
+        return np.where(y == self.classes_[1], decision, -decision) / self.total_
 
     def c_bound(self):
         """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 where mu_1 <= 0."""
@@ -1049,7 +1063,11 @@ class _Generated(_Vote):
         edges = self._both(first)
         floor, tilt, centred = self._terms(edges.max(), total)
         master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
-        base, signs, inside = np.empty(limit, np.intp), np.empty(limit), edges > np.inf
+        base, signs, inside = (
+            np.empty(limit, np.intp),
+            np.empty(limit),
+            np.zeros(edges.size, np.bool_),
+        )
         rows, value = np.ones((2, limit)), np.array([1.0, floor])
         low, high, q, e = np.zeros(limit), np.full(limit, np.inf), np.zeros(limit), rows[1]
         size = min(64, limit)
@@ -1064,14 +1082,15 @@ class _Generated(_Vote):
             gram[k] = signs[k] / total * pool.gram(base[k], weight, balance)
             e[k] = signs[k] * first[base[k]]
             now = slice(k + 1)
-            P[k, now] = P[now, k] = signs[now] * gram[k, base[now]] - centred * e[k] * e[now]
+            P[k, now] = P[now, k] = signs[now] * gram[k, base[now]] - centred * (e[k] * e[now] - 1)
             master.solve(k + 1, P, -tilt * e, rows, value, True, low, high, q)
             q /= q.sum()
             mean = e[now] @ q[now]
-            if mean < floor:  # by rounding: mix in the best voter, the first
-                share = (floor - mean) / (e[0] - mean)
-                q *= 1.0 - share
-                q[0] += share
+            if mean < floor - ROUNDING:  # shift weight from weak voters to the best, the first
+                weak = np.where(e < floor, q, 0.0)
+                weak *= min((floor - mean) / (weak @ (e[0] - e)), 1.0)
+                q -= weak
+                q[0] += weak.sum()
             vote = q[now] @ gram[now]
             objective, nu, b, t = self._price(e[now], signs[now] * vote[base[now]], q[now], total)
             edges = self._both(b * first - t * vote)
@@ -1195,8 +1214,9 @@ class MinCq(_Vote):
         )  # fmt: skip
         mean = first @ x / n
         x *= min(1.0, self.mu / mean)
-        if mean < self.mu:  # by rounding: mix in the vote with the largest mean
-            x += (self.mu - mean) / (top - mean) * (np.sign(first) - x)
+        if mean < self.mu - ROUNDING:  # OSQP: mix in the vote with the largest mean
+            share = min((self.mu - mean) / (top - mean), 1.0)
+            x += share * np.where(first == 0, 0.0, np.sign(first) - x)
         w = x / n
         correlation = K @ w
         second = w @ correlation
@@ -1247,20 +1267,22 @@ class LPBoost(_Vote):
         a = cost = self.C * weight
         edges = self._both(pool.products(a * y))
         master, limit = _Highs(cost), min(self.max_columns or edges.size, edges.size)
-        chosen, A, q = [], np.empty((0, y.size)), np.empty(0)
-        inside = np.zeros(edges.size, np.bool_)
+        chosen, inside = [], np.zeros(edges.size, np.bool_)
+        A, q = np.empty((min(64, limit), y.size)), np.empty(0)
         while True:
-            objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
+            k = len(chosen)
+            objective = q.sum() + cost @ np.maximum(1.0 - q @ A[:k], 0.0)
             gap = objective - a.sum() / max(1.0, edges.max())
             j = _best_outside(edges, inside)
-            done = self._report(objective, gap, len(chosen))
-            if done or len(chosen) == limit or edges[j] <= 1.0:
+            last = k == limit or edges[j] <= 1.0
+            if (k or last) and (self._report(objective, gap, k) or last):
                 break
             inside[j] = True
             chosen.append(j)
-            sign = 1.0 if j < pool.size else -1.0
-            A = np.vstack([A, sign * y * pool.column(j % pool.size)])
-            q, a = master.add(A[-1])
+            if k == A.shape[0]:
+                A = _grown(A, (min(2 * k, limit), y.size))
+            A[k] = (y if j < pool.size else -y) * pool.column(j % pool.size)
+            q, a = master.add(A[k])
             q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
             edges = self._both(pool.products(a * y))
         return np.array(chosen, np.intp), q, a
@@ -1304,12 +1326,13 @@ as in _Vote
             dual = a.sum() - 0.5 * np.square(np.maximum(edges, 0.0)).sum()
             outside = edges.copy()
             outside[chosen] = 0.0
-            new = np.flatnonzero(outside > 0.0)
-            new = new[np.argsort(-outside[new], kind="stable")][: limit - chosen.size]
-            if self._report(objective, objective - dual, chosen.size) or not new.size:
+            new = np.argsort(-outside, kind="stable")[: limit - chosen.size]
+            new = new[outside[new] > 0.0]
+            if (chosen.size or not new.size) and (
+                self._report(objective, objective - dual, chosen.size) or not new.size
+            ):
                 break
-            signs = np.where(new < pool.size, 1.0, -1.0)
-            columns = [s * y * pool.column(j % pool.size) for j, s in zip(new, signs, strict=True)]
+            columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
             A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
             # the dual with u >= 0 for q >= 0: min |A'a + u|^2 / 2 - sum a, in units of C
             k = chosen.size
