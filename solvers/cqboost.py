@@ -61,7 +61,6 @@ ROUNDING = 1e-14  # constraints hold to this
 HIGHS_TOL = 1e-9
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
-TINY = 1e-300  # its logarithm is finite
 BLOCK = 4096  # rows that vote at a time
 
 
@@ -550,7 +549,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
                 grad[i] += P[j, i] * x[j]
     for i in range(count):
         state[free[i]] = FREE
-    Z, lam, entered = np.empty((R + 1, N)), np.zeros(R + 1), -1
+    Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
     for _ in range(PIVOTS * (N + 1)):
         W = R if tight else R - 1
         for i in range(count):
@@ -565,6 +564,13 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
             for i in range(count):
                 Z[R, i] -= lam[r] * Z[r, i]
         _backward(L, Z[R], count)  # the step is minus that
+        for r in range(W):  # where P is singular it is long: take out what leaves the constraints
+            for i in range(count):
+                Z[r, i] = rows[r, free[i]]
+        _constraint_multipliers(Z, R, W, count, drift)
+        for r in range(W):
+            for i in range(count):
+                Z[R, i] -= drift[r] * Z[r, i]
         step, place, slope = 1.0, -1, 0.0
         for i in range(count):
             j, move = free[i], -Z[R, i]
@@ -698,6 +704,7 @@ class _ActiveSet:
 
     def __init__(self):
         self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
+        self.x = None
 
     def solve(self, k, P, c, rows, value, at_least, low, high, x):
         """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
@@ -715,6 +722,23 @@ class _ActiveSet:
             self.tight or not at_least, self.L, ridge,
         )  # fmt: skip
 
+    def hinge(self, A, cost):
+        """min |q|^2 / 2 + cost'xi, q A >= 1 - xi, q, xi >= 0: returns q and the multipliers a.
+
+        By the dual, min |A a + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = A a + u.
+        """
+        (k, n), scale = A.shape, cost.max()
+        low, high = np.zeros(n + k), np.concatenate([cost / scale, np.full(k, np.inf)])
+        self.x = high[:n].copy() if self.x is None else self.x
+        self.x = np.concatenate([self.x, np.zeros(n + k - self.x.size)])
+        P = np.empty((n + k, n + k))
+        P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
+        c = np.concatenate([np.full(n, -1.0 / scale), np.zeros(k)])
+        self.count = 0
+        self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, self.x)
+        a = scale * self.x[:n]
+        return np.maximum(A @ a, 0.0), a
+
 
 class _Osqp:
     """Quadratic masters by OSQP, polished; a second try where polishing failed."""
@@ -722,35 +746,54 @@ class _Osqp:
     def __init__(self):
         try:
             import osqp
+            from scipy import sparse
         except ImportError:
             raise ImportError(
                 "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
             ) from None
-        self.osqp, self.y = osqp, np.empty(0)
+        self.osqp, self.sparse, self.y = osqp, sparse, np.empty(0)
 
-    def solve(self, k, P, c, rows, value, at_least, low, high, x):
-        """As in _ActiveSet."""
-        from scipy import sparse
-
-        R = rows.shape[0]
-        matrix = sparse.vstack([sparse.csc_matrix(rows[:, :k]), sparse.eye(k)], format="csc")
-        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
-        solver = self.osqp.OSQP()
+    def _run(self, P, c, matrix, low, high, x):
+        """x and the multipliers y; x as it was if OSQP found none: a valid vote, and its gap
+        will be told."""
+        solver, y = self.osqp.OSQP(), np.zeros(low.size)
         solver.setup(
-            sparse.triu(sparse.csc_matrix(P[:k, :k]), format="csc"), c[:k], matrix,
-            np.concatenate([value, low[:k]]), np.concatenate([top, high[:k]]), verbose=False,
-            polishing=True, max_iter=OSQP_STEPS, eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
+            self.sparse.triu(P, format="csc"), c, matrix, low, high, verbose=False, polishing=True,
+            max_iter=OSQP_STEPS, eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
         )  # fmt: skip
-        y = np.zeros(R + k)
         y[: self.y.size] = self.y
-        solver.warm_start(x=x[:k], y=y)
+        solver.warm_start(x=x, y=y)
         found = solver.solve(raise_error=False)
         if found.info.status_polish != 1:
             solver.update_settings(eps_abs=OSQP_EPS[1], eps_rel=OSQP_EPS[1])
             found = solver.solve(raise_error=False)
-        if np.isfinite(found.x).all():  # else x stays: a valid vote, and its gap is told
-            self.y = found.y
-            x[:k] = np.clip(found.x, low[:k], high[:k])
+        return (found.x, found.y) if np.isfinite(found.x).all() else (x, y)
+
+    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+        """As in _ActiveSet."""
+        R, low, high = rows.shape[0], low[:k], high[:k]
+        matrix = self.sparse.vstack(
+            [self.sparse.csc_matrix(rows[:, :k]), self.sparse.eye(k)], "csc"
+        )
+        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
+        found, self.y = self._run(
+            self.sparse.csc_matrix(P[:k, :k]), c[:k], matrix, np.concatenate([value, low]),
+            np.concatenate([top, high]), x[:k],
+        )  # fmt: skip
+        x[:k] = np.clip(found, low, high)
+
+    def hinge(self, A, cost):
+        """As in _ActiveSet, by the primal."""
+        (k, n), sparse = A.shape, self.sparse
+        P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
+        A = sparse.csc_matrix(A.T)
+        matrix = sparse.vstack([sparse.hstack([A, sparse.eye(n)]), sparse.eye(k + n)], "csc")
+        low = np.repeat([1.0, 0.0], [n, k + n])
+        x, y = self._run(
+            P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
+            np.repeat([0.0, 1.0], [k, n]),
+        )  # fmt: skip
+        return np.maximum(x[:k], 0.0), np.clip(-y[:n], 0.0, cost)
 
 
 class _Highs:
@@ -951,8 +994,12 @@ class _Vote(_Protocol):
         """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
         if self.voters in ("linear-functions", "linear-classifiers"):
             return 0.5  # half the squared norm of the centres, which is 1 for this kernel
-        share = self.weights_ / self.weights_.sum()
+        share = self._posterior()
         return float(share @ np.log(share * self.n_voters_))
+
+    def _posterior(self):
+        """The positive probabilities of voters."""
+        return self.weights_ / self.weights_.sum()
 
     # the pool
     @property
@@ -1232,13 +1279,13 @@ class MinCq(_Vote):
         g = y * pool.combine(w)
         return chosen, np.abs(w), weight / total * (beta - 2.0 * g)
 
-    def _divergence(self):
-        """Q has (1/n + w)/2 on a voter and (1/n - w)/2 on its complement."""
+    def _posterior(self):
+        """(1/n + w)/2 for a voter and (1/n - w)/2 for its complement."""
         n = self.n_voters_ // 2
         w = np.zeros(n)
-        w[: self.weights_.size] = np.minimum(self.weights_ * n, 1.0)
-        up, down = 1.0 + w, np.maximum(1.0 - w, TINY)
-        return float(0.5 * (up * np.log(up) + down * np.log(down)).mean())
+        w[: self.weights_.size] = self.weights_
+        share = 0.5 * np.concatenate([1.0 / n + w, 1.0 / n - w])
+        return share[share > 0]
 
 
 class LPBoost(_Vote):
@@ -1316,36 +1363,23 @@ as in _Vote
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        n, C, a = y.size, self.C, self.C * weight
-        limit = self.max_columns or 2 * pool.size
-        chosen, A, x = np.empty(0, np.intp), np.empty((0, n)), weight.copy()
+        a = cost = self.C * weight
+        master, limit = MASTERS[self.master](), self.max_columns or 2 * pool.size
+        chosen, A, q = np.empty(0, np.intp), np.empty((0, y.size)), np.empty(0)
         while True:
             edges = self._both(pool.products(a * y))
-            q = np.maximum(edges[chosen], 0.0)
-            objective = 0.5 * q @ q + C * weight @ np.maximum(1.0 - q @ A, 0.0)
+            objective = 0.5 * q @ q + cost @ np.maximum(1.0 - q @ A, 0.0)
             dual = a.sum() - 0.5 * np.square(np.maximum(edges, 0.0)).sum()
-            outside = edges.copy()
-            outside[chosen] = 0.0
-            new = np.argsort(-outside, kind="stable")[: limit - chosen.size]
-            new = new[outside[new] > 0.0]
-            if (chosen.size or not new.size) and (
-                self._report(objective, objective - dual, chosen.size) or not new.size
-            ):
+            edges[chosen] = 0.0
+            new = np.argsort(-edges, kind="stable")[: limit - chosen.size]
+            new = new[edges[new] > 0.0]
+            last = not new.size
+            k = chosen.size
+            if (k or last) and (self._report(objective, objective - dual, k) or last):
                 break
             columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
             A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
-            # the dual with u >= 0 for q >= 0: min |A'a + u|^2 / 2 - sum a, in units of C
-            k = chosen.size
-            P = np.empty((n + k, n + k))
-            P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
-            P *= C
-            c = np.concatenate([-np.ones(n), np.zeros(k)])
-            high = np.concatenate([weight, np.full(k, np.inf)])
-            x = np.concatenate([x, np.zeros(new.size)])
-            MASTERS[self.master]().solve(
-                n + k, P, c, np.empty((0, n + k)), np.empty(0), False, np.zeros(n + k), high, x
-            )
-            a = np.clip(C * x[:n], 0.0, C * weight)
+            q, a = master.hinge(A, cost)
         return chosen, q, a
 
 
