@@ -758,8 +758,8 @@ class _Osqp:
         will be told."""
         solver, y = self.osqp.OSQP(), np.zeros(low.size)
         solver.setup(
-            self.sparse.triu(P, format="csc"), c, matrix, low, high, verbose=False, polishing=True,
-            max_iter=OSQP_STEPS, eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
+            P, c, matrix, low, high, verbose=False, polishing=True, max_iter=OSQP_STEPS,
+            eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
         )  # fmt: skip
         y[: self.y.size] = self.y
         solver.warm_start(x=x, y=y)
@@ -770,17 +770,18 @@ class _Osqp:
         return (found.x, found.y) if np.isfinite(found.x).all() else (x, y)
 
     def solve(self, k, P, c, rows, value, at_least, low, high, x):
-        """As in _ActiveSet."""
-        R, low, high = rows.shape[0], low[:k], high[:k]
-        matrix = self.sparse.vstack(
-            [self.sparse.csc_matrix(rows[:, :k]), self.sparse.eye(k)], "csc"
-        )
+        """As in _ActiveSet. The matrices are laid out by hand: scipy takes longer than OSQP."""
+        R, low, high, csc = rows.shape[0], low[:k], high[:k], self.sparse.csc_matrix
+        i, j = np.tril_indices(k)  # row after row below the diagonal: column after column above
+        upper = csc((P[i, j], j, np.cumsum(np.arange(k + 1))), (k, k))
+        entries = np.vstack([rows[:, :k], np.ones(k)]).T.ravel()
+        index = np.tile(np.arange(R + 1), (k, 1))
+        index[:, R] += np.arange(k)
+        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
         top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
-        found, self.y = self._run(
-            self.sparse.csc_matrix(P[:k, :k]), c[:k], matrix, np.concatenate([value, low]),
-            np.concatenate([top, high]), x[:k],
-        )  # fmt: skip
-        x[:k] = np.clip(found, low, high)
+        low, high = np.concatenate([value, low]), np.concatenate([top, high])
+        found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k])
+        x[:k] = np.clip(found, low[R:], high[R:])
 
     def hinge(self, A, cost):
         """As in _ActiveSet, by the primal."""
