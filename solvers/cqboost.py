@@ -49,14 +49,13 @@ from numba import njit
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 RIDGE = 1e-12  # on the diagonal of a master, relative: dependent voters leave it definite
-SIGN = 1e-11  # a multiplier of the wrong sign by less, relative, counts as right
+SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
 DEPENDENT = 1e-13  # two constraints that are parallel on the free variables to this part
 SMALL = 1e-6  # ... and at least this
 BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
 STILL = 1e-12  # ... without a step longer than this
 PIVOTS = 50  # most changes of the active set, per variable
-OSQP_EPS = (1e-6, 1e-9)  # polishing does the rest; the second where it fails
-OSQP_STEPS = 20_000
+OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
 ROUNDING = 1e-14  # constraints hold to this
 HIGHS_TOL = 1e-9
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
@@ -393,12 +392,12 @@ def _bin(X, used, cuts, bins):
 
 
 @kernel
-def _stump_products(bins, u, products):
-    """products[f, k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
+def _stump_products(bins, cuts, u, products):
+    """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
     One histogram a feature; O(d) for every row with u_i != 0.
     """
-    d, cuts = products.shape
+    d = bins.shape[1]
     sums, total = np.zeros((d, cuts + 1)), 0.0
     for i in range(u.size):
         if u[i] != 0.0:
@@ -409,7 +408,25 @@ def _stump_products(bins, u, products):
         below = 0.0
         for k in range(cuts):
             below += sums[f, k]
-            products[f, k] = total - 2.0 * below
+            products[f * cuts + k] = total - 2.0 * below
+
+
+@kernel
+def _stump_gram(bins, cuts, j, u, balance, products):
+    """products = H'(u h_j), where balance = H'u: from the rows of the smaller side of h_j."""
+    n, f, k = u.size, j // cuts, j % cuts
+    part, above = np.zeros(n), 0
+    for i in range(n):
+        above += bins[i, f] > k
+    side = 2 * above <= n
+    for i in range(n):
+        if (bins[i, f] > k) == side:
+            part[i] = u[i]
+    _stump_products(bins, cuts, part, products)
+    for b in range(products.size):
+        products[b] = 2.0 * products[b] - balance[b]
+        if not side:
+            products[b] = -products[b]
 
 
 @kernel
@@ -456,6 +473,57 @@ def _lowest_peak(slope, offset):
             else:
                 right = top
     return b
+
+
+@kernel
+def _mend(q, e, floor):
+    """Make q a distribution with e'q >= floor, by rounding or OSQP's error; e[0] is the largest."""
+    total, mean, lack = 0.0, 0.0, 0.0
+    for j in range(q.size):
+        total += q[j]
+    for j in range(q.size):
+        q[j] /= total
+        mean += e[j] * q[j]
+        lack += (e[0] - e[j]) * q[j] if e[j] < floor else 0.0
+    if mean < floor - ROUNDING:  # weight goes from the weak voters to the best
+        share, moved = min((floor - mean) / lack, 1.0), 0.0
+        for j in range(q.size):
+            if e[j] < floor:
+                moved += share * q[j]
+                q[j] -= share * q[j]
+        q[0] += moved
+
+
+@kernel
+def _price(q, gram, base, signs, e, first, floor, D, edges):
+    """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
+
+    The example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
+    D = 0: CqBoost. Returns mu_1, mu_2, b, t and nu, the edge of the voters that have weight.
+    """
+    k, B = q.size, first.size
+    vote, own, slope = np.zeros(B), np.empty(k), np.empty(k)
+    for j in range(k):
+        if q[j] > 0.0:
+            for i in range(B):
+                vote[i] += q[j] * gram[j, i]
+    mean, second = 0.0, 0.0
+    for j in range(k):
+        own[j] = -2.0 * signs[j] * vote[base[j]]
+        slope[j] = e[j] - floor
+        mean += q[j] * e[j]
+        second -= 0.5 * q[j] * own[j]
+    if D == 0.0:
+        b, t = _lowest_peak(slope, own), 2.0
+        nu = b * floor - 2.0 * second
+    else:
+        b, t = 1.0 + D * mean, D
+        nu = mean - D * (second - mean * mean)
+    for i in range(B):
+        edges[i] = b * first[i] - t * vote[i]
+        if edges.size > B:
+            edges[B + i] = -edges[i]
+    return mean, second, b, t, nu
 
 
 @kernel(fastmath=LANES)
@@ -530,13 +598,13 @@ def _constraint_multipliers(Z, R, W, count, lam):
 
 
 @kernel
-def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge):
+def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
     """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
 
-    About the first N variables. Starts from a feasible x, the free variables free[:count] and
-    their factor L, all overwritten; without an inequality tight is True and floor -inf. Returns
-    the number of free variables and whether the inequality holds with equality. One constraint
-    comes or goes at a time, O(count^2 + N count) each.
+    About the first N variables. Starts from a feasible x and, if count > 0, the free variables
+    free[:count] and their factor L, all overwritten; without an inequality tight is True and floor
+    -inf. Returns the number of free variables and whether the inequality holds with equality.
+    One constraint comes or goes at a time, O(count^2 + N count) each.
     """
     R = rows.shape[0]
     grad, state, value, scale = c[:N].copy(), np.full(N, BOUND), 0.0, 0.0
@@ -547,6 +615,12 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
         if x[j] != 0.0:
             for i in range(N):
                 grad[i] += P[j, i] * x[j]
+    ridge = RIDGE * max(scale, SMALL)
+    if count == 0:
+        for j in range(N):
+            if low[j] < x[j] < high[j]:
+                _join(P, L, free, count, j, ridge)
+                count += 1
     for i in range(count):
         state[free[i]] = FREE
     Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
@@ -639,21 +713,17 @@ class _Stumps:
 
     def products(self, u):
         """H'u."""
-        products = np.empty(self.shape)
-        _stump_products(self.bins, u, products)
-        return products.ravel()
+        products = np.empty(self.size)
+        _stump_products(self.bins, self.shape[1], u, products)
+        return products
 
     def column(self, j):
         feature, cut = divmod(j, self.shape[1])
         return np.where(self.bins[:, feature] > cut, 1.0, -1.0)
 
-    def gram(self, j, u, balance):
-        """H'(u h_j), where balance = H'u: from the rows of the smaller side of h_j."""
-        feature, cut = divmod(j, self.shape[1])
-        above = self.bins[:, feature] > cut
-        if 2 * np.count_nonzero(above) <= above.size:
-            return 2.0 * self.products(u * above) - balance
-        return balance - 2.0 * self.products(u * ~above)
+    def gram(self, j, u, balance, out):
+        """out = H'(u h_j), where balance = H'u."""
+        _stump_gram(self.bins, self.shape[1], j, u, balance, out)
 
     def combine(self, w):
         """H w: a table of 1 + n_thresholds values a feature."""
@@ -678,8 +748,8 @@ class _Outputs:
     def column(self, j):
         return np.ascontiguousarray(self.H[:, j])
 
-    def gram(self, j, u, balance):
-        return (u * self.H[:, j]) @ self.H
+    def gram(self, j, u, balance, out):
+        np.matmul(u * self.H[:, j], self.H, out=out)
 
     def combine(self, w):
         return self.H @ w
@@ -712,32 +782,29 @@ class _ActiveSet:
         size = P.shape[0]
         if size > self.free.size:
             self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
-        ridge = RIDGE * max(P.diagonal()[:k].max(), SMALL)
-        if not self.count:
-            for j in np.flatnonzero(((x > low) & (x < high))[:k]):
-                _join(P, self.L, self.free, self.count, j, ridge)
-                self.count += 1
+        floor = value[-1] if at_least else -np.inf
         self.count, self.tight = _active_set(
-            k, P, c, rows, value[-1] if at_least else -np.inf, low, high, x, self.free, self.count,
-            self.tight or not at_least, self.L, ridge,
+            k, P, c, rows, floor, low, high, x, self.free, self.count,
+            self.tight or not at_least, self.L,
         )  # fmt: skip
 
-    def hinge(self, A, cost):
-        """min |q|^2 / 2 + cost'xi, q A >= 1 - xi, q, xi >= 0: returns q and the multipliers a.
+    def hinge(self, A, cost, tight):
+        """min |q|^2 / 2 + cost'xi, q A >= 1 - xi, q, xi >= 0: returns q and the multipliers a;
+        tight: once more with all care, from the last solution.
 
         By the dual, min |A a + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = A a + u.
         """
-        (k, n), scale = A.shape, cost.max()
-        low, high = np.zeros(n + k), np.concatenate([cost / scale, np.full(k, np.inf)])
-        self.x = high[:n].copy() if self.x is None else self.x
-        self.x = np.concatenate([self.x, np.zeros(n + k - self.x.size)])
+        k, n = A.shape
+        low, high = np.zeros(n + k), np.concatenate([cost, np.full(k, np.inf)])
+        x = cost if self.x is None else self.x
+        self.x = np.concatenate([x, np.zeros(n + k - x.size)])
         P = np.empty((n + k, n + k))
         P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
-        c = np.concatenate([np.full(n, -1.0 / scale), np.zeros(k)])
+        c = np.concatenate([np.full(n, -1.0), np.zeros(k)])
         self.count = 0
         self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, self.x)
-        a = scale * self.x[:n]
-        return np.maximum(A @ a, 0.0), a
+        a = self.x[:n]
+        return np.maximum(A @ a, 0.0), a.copy()
 
 
 class _Osqp:
@@ -753,20 +820,18 @@ class _Osqp:
             ) from None
         self.osqp, self.sparse, self.y = osqp, sparse, np.empty(0)
 
-    def _run(self, P, c, matrix, low, high, x):
-        """x and the multipliers y; x as it was if OSQP found none: a valid vote, and its gap
-        will be told."""
+    def _run(self, P, c, matrix, low, high, x, accuracies):
+        """x and the multipliers y, at the first accuracy where polishing succeeds; x as it was if
+        OSQP found none: a valid vote, and its gap will be told."""
         solver, y = self.osqp.OSQP(), np.zeros(low.size)
-        solver.setup(
-            P, c, matrix, low, high, verbose=False, polishing=True, max_iter=OSQP_STEPS,
-            eps_abs=OSQP_EPS[0], eps_rel=OSQP_EPS[0],
-        )  # fmt: skip
         y[: self.y.size] = self.y
+        solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
         solver.warm_start(x=x, y=y)
-        found = solver.solve(raise_error=False)
-        if found.info.status_polish != 1:
-            solver.update_settings(eps_abs=OSQP_EPS[1], eps_rel=OSQP_EPS[1])
+        for accuracy, steps in accuracies:
+            solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
             found = solver.solve(raise_error=False)
+            if found.info.status_polish == 1:
+                break
         return (found.x, found.y) if np.isfinite(found.x).all() else (x, y)
 
     def solve(self, k, P, c, rows, value, at_least, low, high, x):
@@ -780,19 +845,21 @@ class _Osqp:
         matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
         top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
         low, high = np.concatenate([value, low]), np.concatenate([top, high])
-        found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k])
+        found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k], OSQP_EPS)
         x[:k] = np.clip(found, low[R:], high[R:])
 
-    def hinge(self, A, cost):
+    def hinge(self, A, cost, tight):
         """As in _ActiveSet, by the primal."""
         (k, n), sparse = A.shape, self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
-        A = sparse.csc_matrix(A.T)
-        matrix = sparse.vstack([sparse.hstack([A, sparse.eye(n)]), sparse.eye(k + n)], "csc")
-        low = np.repeat([1.0, 0.0], [n, k + n])
+        top = sparse.hstack([sparse.csc_matrix(A.T), sparse.eye(n)])
+        matrix, low = (
+            sparse.vstack([top, sparse.eye(k + n)], "csc"),
+            np.repeat([1.0, 0.0], [n, k + n]),
+        )
         x, y = self._run(
             P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
-            np.repeat([0.0, 1.0], [k, n]),
+            np.repeat([0.0, 1.0], [k, n]), OSQP_EPS[1:] if tight else OSQP_EPS[:1],
         )  # fmt: skip
         return np.maximum(x[:k], 0.0), np.clip(-y[:n], 0.0, cost)
 
@@ -1098,56 +1165,51 @@ class _Vote(_Protocol):
 
 
 class _Generated(_Vote):
-    """CqBoost and MDBoost: min q'P q / 2 - tilt e'q, e'q >= floor, q on the simplex.
+    """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
 
-    P holds products of margins, e their means. The examples come in only through `first`, the
-    means for all base voters, and `gram`, the products with them: example weights v * (b - t g)
-    give the edges b * first - t * (gram of the vote).
+    The examples come in only through `first`, the mean margins of the base voters, and `gram`,
+    the products of the chosen voters with them.
     """
 
     def _learn(self, pool, y, weight):
         total, balance = weight.sum(), pool.products(weight)
         first = pool.products(weight * y) / total  # sums of whole weights are exact
         edges = self._both(first)
-        floor, tilt, centred = self._terms(edges.max(), total)
+        floor, D, scale = self._terms(edges.max(), total)
         master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
-        base, signs, inside = (
-            np.empty(limit, np.intp),
-            np.empty(limit),
-            np.zeros(edges.size, np.bool_),
-        )
-        rows, value = np.ones((2, limit)), np.array([1.0, floor])
-        low, high, q, e = np.zeros(limit), np.full(limit, np.inf), np.zeros(limit), rows[1]
-        size = min(64, limit)
+        base, signs = np.empty(limit, np.intp), np.empty(limit)
+        inside, size = np.zeros(edges.size, np.bool_), min(64, limit)
         gram, P = np.empty((size, pool.size)), np.zeros((size, size))
-        q[0] = 1.0
+        rows, value = np.ones((2, limit)), np.array([1.0, floor])
+        q, c, low, high = np.zeros(limit), np.zeros(limit), np.zeros(limit), np.full(limit, np.inf)
+        q[0], e = 1.0, rows[1]
         for k in range(limit):
             j = _best_outside(edges, inside)
             inside[j], base[k], signs[k] = True, j % pool.size, 1.0 if j < pool.size else -1.0
             if k == size:
                 size = min(2 * size, limit)
                 gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
-            gram[k] = signs[k] / total * pool.gram(base[k], weight, balance)
+            pool.gram(base[k], weight, balance, gram[k])
+            gram[k] *= signs[k] / total
             e[k] = signs[k] * first[base[k]]
             now = slice(k + 1)
-            P[k, now] = P[now, k] = signs[now] * gram[k, base[now]] - centred * (e[k] * e[now] - 1)
-            master.solve(k + 1, P, -tilt * e, rows, value, True, low, high, q)
-            q /= q.sum()
-            mean = e[now] @ q[now]
-            if mean < floor - ROUNDING:  # shift weight from weak voters to the best, the first
-                weak = np.where(e < floor, q, 0.0)
-                weak *= min((floor - mean) / (weak @ (e[0] - e)), 1.0)
-                q -= weak
-                q[0] += weak.sum()
-            vote = q[now] @ gram[now]
-            objective, nu, b, t = self._price(e[now], signs[now] * vote[base[now]], q[now], total)
-            edges = self._both(b * first - t * vote)
-            done = self._report(objective, edges.max() - nu, k + 1)
-            if done or np.where(inside, -np.inf, edges).max() <= nu:
+            row = signs[now] * gram[k, base[now]]
+            if D > 0:  # the margins less their means; + 1, as sum q = 1, keeps perfect voters off 0
+                row += 1.0 - e[k] * e[now]
+                c[k] = -e[k] / D
+            P[k, now] = P[now, k] = row
+            master.solve(k + 1, P, c, rows, value, True, low, high, q)
+            _mend(q[now], e[now], floor)
+            mean, second, b, t, nu = _price(
+                q[now], gram, base, signs, e[now], first, floor, D, edges
+            )
+            objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
+            done = self._report(scale * objective, scale * (edges.max() - nu), k + 1)
+            if done or edges[_best_outside(edges, inside)] <= nu:
                 break
         chosen = base[now] + np.where(signs[now] < 0, pool.size, 0)
         g = y * self._combine(pool, chosen, q[now])
-        return chosen, q[now], weight / total * (b - t * g)
+        return chosen, q[now], scale * weight / total * (b - t * g)
 
 
 class CqBoost(_Generated):
@@ -1173,18 +1235,14 @@ as in _Vote
         self._set(locals())
 
     def _terms(self, best, total):
+        """Least first moment, weight of the variance, and what the objective is divided by."""
         if best < self.mu:
             advice = f"choose mu in (0, {best:.6g}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
                 f"these rows; {advice}"
             )
-        return self.mu, 0.0, 0.0
-
-    def _price(self, e, correlation, q, total):
-        second = q @ correlation
-        beta = _lowest_peak(e - self.mu, -2.0 * correlation)
-        return second, beta * self.mu - 2.0 * second, beta, 2.0
+        return self.mu, 0.0, 1.0
 
 
 class MDBoost(_Generated):
@@ -1215,13 +1273,7 @@ as in _Vote
                 f"MDBoost: the sample weights must sum to more than 1, got {total:g}; a weight "
                 "of 2 is the row twice"
             )
-        return -np.inf, (total - 1.0) / (total * self.D), 1.0
-
-    def _price(self, e, correlation, q, total):
-        mean, D = e @ q, self.D * total / (total - 1.0)
-        variance = q @ correlation - mean**2
-        objective, nu = 0.5 * D * variance - mean, mean - D * variance
-        return total * objective, total * nu, total * (1.0 + D * mean), total * D
+        return -np.inf, self.D * total / (total - 1.0), total
 
 
 class MinCq(_Vote):
@@ -1254,7 +1306,10 @@ class MinCq(_Vote):
                 f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
                 f"{top:.6g} on these rows; choose mu in (0, {top:.6g}]"
             )
-        K = np.array([pool.gram(j, weight, balance) for j in range(n)]) / total
+        K = np.empty((n, n))
+        for j in range(n):
+            pool.gram(j, weight, balance, K[j])
+        K /= total
         x = self.mu / top * np.sign(first)  # n w
         MASTERS[self.master]().solve(
             n, K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n),
@@ -1367,6 +1422,7 @@ as in _Vote
         a = cost = self.C * weight
         master, limit = MASTERS[self.master](), self.max_columns or 2 * pool.size
         chosen, A, q = np.empty(0, np.intp), np.empty((0, y.size)), np.empty(0)
+        tight = False
         while True:
             edges = self._both(pool.products(a * y))
             objective = 0.5 * q @ q + cost @ np.maximum(1.0 - q @ A, 0.0)
@@ -1374,13 +1430,16 @@ as in _Vote
             edges[chosen] = 0.0
             new = np.argsort(-edges, kind="stable")[: limit - chosen.size]
             new = new[edges[new] > 0.0]
-            last = not new.size
-            k = chosen.size
-            if (k or last) and (self._report(objective, objective - dual, k) or last):
-                break
-            columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
-            A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
-            q, a = master.hinge(A, cost)
+            k, last = chosen.size, not new.size
+            if k or last:
+                done = self._report(objective, objective - dual, k)
+                if done or last and (tight or not k):
+                    break
+            if not last:
+                columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
+                A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
+            tight = last  # with no voter left to enter, what lacks is accuracy
+            q, a = master.hinge(A, cost, tight)
         return chosen, q, a
 
 
