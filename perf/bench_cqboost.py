@@ -15,14 +15,14 @@ import numpy as np
 
 from perf.bench_exrm import make
 from perf.common import exponent, python, race, timed
-from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq, _Stumps
+from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
 
 EPS = 1e-6
 MU, C = 0.1, 0.05
 NO_CVXOPT = "cvxopt is missing: pip install cvxopt"
 CLI = ("cli.py", "cqboost", "--data", "sonar", "--trials", "1", "--master", "active-set")
 LARGE = """
-import resource, sys
+import resource
 from perf.bench_exrm import make
 from solvers.cqboost import CqBoost
 X, y, _ = make({n}, {d})
@@ -34,8 +34,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 def margins(X, y):
     """y_i h_j(x_i) for all stumps and complements, (n, voters)."""
-    pool = _Stumps(X, 10)
-    H = np.array([pool.column(j) for j in range(pool.size)]).T
+    low, high = X.min(axis=0), X.max(axis=0)
+    cuts = [low + (high - low) * k / 11 for k in range(1, 11)]
+    H = np.hstack([np.where(X > cut, 1.0, -1.0) for cut in cuts])
     return y[:, None] * np.hstack([H, -H])
 
 
@@ -196,7 +197,7 @@ def run(report, large):
         for d in (30, 60):
             versus_osqp(report, CqBoost, n, d, target, mu=MU)
             versus_osqp(report, MDBoost, n, d, target, D=10.0)
-    versus_osqp(report, MinCq, 500, 30)
+    versus_osqp(report, MinCq, 500, 30, mu=0.03)
     versus_osqp(report, CGBoost, 500, 30, C=C)
     for d in (30, 60):
         linear_program(report, 500, d)
