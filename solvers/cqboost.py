@@ -382,13 +382,20 @@ def _name_changes(names, seen):
 # -- kernels ------------------------------------------------------------------------------------
 @kernel
 def _bin(X, used, cuts, bins):
-    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]]."""
+    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
+
+    The cuts lie at equal steps: a division finds the bin, comparisons undo its rounding.
+    """
+    last = cuts.shape[1]
     for i in range(X.shape[0]):
         for f in range(used.size):
-            x, count = X[i, used[f]], 0
-            for k in range(cuts.shape[1]):
-                count += x > cuts[f, k]
-            bins[i, f] = count
+            x, step = X[i, used[f]], (cuts[f, last - 1] - cuts[f, 0]) / max(last - 1, 1)
+            k = min(int(max((x - cuts[f, 0]) / step, 0.0)), last) if step > 0.0 else 0
+            while k > 0 and x <= cuts[f, k - 1]:
+                k -= 1
+            while k < last and x > cuts[f, k]:
+                k += 1
+            bins[i, f] = k
 
 
 @kernel
