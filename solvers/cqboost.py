@@ -56,6 +56,7 @@ BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and le
 STILL = 1e-12  # ... without a step longer than this
 PIVOTS = 50  # most changes of the active set, per variable
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
+NOISE = 1e-9  # weights of OSQP below this part of the largest are 0
 ROUNDING = 1e-14  # constraints hold to this
 HIGHS_TOL = 1e-9
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
@@ -854,6 +855,7 @@ class _Osqp:
         low, high = np.concatenate([value, low]), np.concatenate([top, high])
         found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k], OSQP_EPS)
         x[:k] = np.clip(found, low[R:], high[R:])
+        x[:k][np.abs(x[:k]) < NOISE * np.abs(x[:k]).max()] = 0.0
 
     def hinge(self, A, cost, tight):
         """As in _ActiveSet, by the primal."""
@@ -868,7 +870,8 @@ class _Osqp:
             P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
             np.repeat([0.0, 1.0], [k, n]), OSQP_EPS[1:] if tight else OSQP_EPS[:1],
         )  # fmt: skip
-        return np.maximum(x[:k], 0.0), np.clip(-y[:n], 0.0, cost)
+        q = np.where(x[:k] > NOISE * x[:k].max(), x[:k], 0.0)
+        return q, np.clip(-y[:n], 0.0, cost)
 
 
 class _Highs:

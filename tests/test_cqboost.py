@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import cli
 import datasets
 from solvers import cqboost
 from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
@@ -506,6 +507,15 @@ def test_reductions():
     assert single.objective_ == single.second_moment_ == 1.0
 
 
+@pytest.mark.parametrize("D", [1.0, 10.0, 100.0])
+def test_mdboost_is_cqboost_at_its_own_mean(D):
+    """Least variance at a given mean, either way: one family, two knobs."""
+    X, y = wdbc_half()
+    one = MDBoost(D=D, eps=1e-10, master="active-set").fit(X, y)
+    two = CqBoost(mu=one.first_moment_ * (1 - 1e-12), eps=1e-10, master="active-set").fit(X, y)
+    assert_allclose(one.margins(X, y), two.margins(X, y), atol=1e-6)
+
+
 # -- well behaved ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("master", MASTERS)
 def test_degenerate_pools(master):
@@ -722,3 +732,21 @@ def test_verbose(capsys):
     CqBoost(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("CqBoost     1  columns     1  objective ") and len(lines) > 3
+
+
+@pytest.mark.parametrize("command", ["cqboost", "mincq", "mdboost", "lpboost", "cgboost"])
+def test_command_line(command, tmp_path, capsys):
+    start = [command, "--data", "heart", "--trials", "1"]
+    assert cli.main([*start, "--save", str(tmp_path / "model.npz")]) == 0
+    report = capsys.readouterr().out
+    assert "tanh of standardised features" in report and "all converged" in report
+    assert cli.main([*start, "--voters", "rbf"]) == 0
+
+
+def test_command_line_names_the_range_of_the_training_rows(capsys):
+    data = datasets.load("heart")
+    train, _ = next(datasets.splits(data.y))
+    X = datasets.Preprocess("tanh").fit(data.X[train]).transform(data.X[train])
+    edges = naive_stumps(X).T @ np.where(data.y[train] == 1, 1.0, -1.0) / len(train)
+    assert cli.main(["cqboost", "--data", "heart", "--mu", "0.99"]) == 2
+    assert f"choose mu in (0, {np.abs(edges).max():.6g}]" in capsys.readouterr().err
