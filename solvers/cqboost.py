@@ -29,9 +29,10 @@ Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
           alpha      a           example weights                    (n,)
-          beta       beta        multiplier of mu_1 >= mu
-          nu         nu          edge of the voters with weight
-          H'H / m    gram        v-weighted products with the base voters   (k, base)
+          beta       b           multiplier of mu_1 >= mu
+          nu         nu          edge of the voters that have weight
+          H'H / m    gram        products of the chosen with all base voters   (k, base)
+                     base        the voters without their complements
 Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
 Origin    ensolve, solvers/cqboost.py, MIT licence
 """
@@ -48,20 +49,22 @@ from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
-RIDGE = 1e-12  # on the diagonal of a master, relative: dependent voters leave it definite
+TIE = 1e-12  # edges closer than this, relative to the largest, are equal
+ROUNDING = 1e-14  # constraints hold to this
+RIDGE, SMALL = 1e-12, 1e-6  # dependent voters leave a master definite: on its diagonal, relative
 SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
-DEPENDENT = 1e-13  # two constraints that are parallel on the free variables to this part
-SMALL = 1e-6  # ... and at least this
+DEPENDENT = 1e-13  # constraints parallel on the free variables to this part are one
 BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
 STILL = 1e-12  # ... without a step longer than this
 PIVOTS = 50  # most changes of the active set, per variable
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
 NOISE = 1e-9  # weights of OSQP below this part of the largest are 0
-ROUNDING = 1e-14  # constraints hold to this
 HIGHS_TOL = 1e-9
-TIE = 1e-12  # edges closer than this, relative to the largest, are equal
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # of the margins
 BLOCK = 4096  # rows that vote at a time
+GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # kinds of voters
+BETTER = "pass better voters"
 
 
 # >>> shared: protocol 1
@@ -391,7 +394,8 @@ def _bin(X, used, cuts, bins):
     for i in range(X.shape[0]):
         for f in range(used.size):
             x, step = X[i, used[f]], (cuts[f, last - 1] - cuts[f, 0]) / max(last - 1, 1)
-            k = min(int(max((x - cuts[f, 0]) / step, 0.0)), last) if step > 0.0 else 0
+            r = (x - cuts[f, 0]) / step  # may be inf or NaN
+            k = int(r) if 0.0 < r < last else (last if r >= last else 0)
             while k > 0 and x <= cuts[f, k - 1]:
                 k -= 1
             while k < last and x > cuts[f, k]:
@@ -712,8 +716,9 @@ class _Stumps:
     def __init__(self, X, n_thresholds):
         low, high = X.min(axis=0), X.max(axis=0)
         used = np.flatnonzero(high > low)
-        spread = (high - low)[used, None]
-        cuts = low[used, None] + spread * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        low, high = low[used, None], high[used, None]
+        with np.errstate(over="ignore"):  # cuts at infinity are as good as none
+            cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
         self.bins = np.empty((X.shape[0], used.size), np.uint8)
         _bin(X, used, cuts, self.bins)
         self.shape, self.size = cuts.shape, cuts.size
@@ -926,11 +931,6 @@ def _grown(array, shape):
 
 
 # -- estimators ---------------------------------------------------------------------------------
-BETTER = "pass better voters"
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")
-
-
 def _are_voters(v):
     listed = isinstance(v, (list, tuple)) and len(v) > 0 and all(hasattr(m, "predict") for m in v)
     return listed or isinstance(v, str) and v in GENERATED
