@@ -458,17 +458,17 @@ def test_bound_holds_on_test_rows(name):
     for train, test in datasets.splits(data.y, trials=20):
         train = train[:500]
         prep = datasets.Preprocess("tanh").fit(data.X[train])
-        model = CqBoost(mu=0.05, master="active-set")
+        model = CqBoost(mu=0.4, master="active-set")  # at a small mu the bound is 1
         model.fit(prep.transform(data.X[train]), data.y[train])
         error = 1 - model.score(prep.transform(data.X[test]), data.y[test])
         bound = model.pac_bayes_bound()
         assert error <= bound <= 1 and model.c_bound() <= bound
         seen.append(bound)
     assert len(seen) == 20
+    assert max(seen) < 1 or len(train) < 200
 
 
 def test_the_bound_can_be_far_below_one():
-    """... else the test before would hold for any vote."""
     X, y = blobs(20_000, 1, distance=6.0)
     model = CqBoost(mu=0.9, master="active-set").fit(X, y)
     assert model.c_bound() < 0.01 and model.pac_bayes_bound() < 0.2
