@@ -488,25 +488,6 @@ def _lowest_peak(slope, offset):
 
 
 @kernel
-def _mend(q, e, floor):
-    """Make q a distribution with e'q >= floor, by rounding or OSQP's error; e[0] is the largest."""
-    total, mean, lack = 0.0, 0.0, 0.0
-    for j in range(q.size):
-        total += q[j]
-    for j in range(q.size):
-        q[j] /= total
-        mean += e[j] * q[j]
-        lack += (e[0] - e[j]) * q[j] if e[j] < floor else 0.0
-    if mean < floor - ROUNDING:  # weight goes from the weak voters to the best
-        share, moved = min((floor - mean) / lack, 1.0), 0.0
-        for j in range(q.size):
-            if e[j] < floor:
-                moved += share * q[j]
-                q[j] -= share * q[j]
-        q[0] += moved
-
-
-@kernel
 def _price(q, gram, base, signs, e, first, floor, D, edges):
     """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
 
@@ -638,13 +619,11 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
     Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
     for _ in range(PIVOTS * (N + 1)):
         W = R if tight else R - 1
-        for i in range(count):
-            Z[R, i] = grad[free[i]]
-            for r in range(W):
-                Z[r, i] = rows[r, free[i]]
-        for r in range(W):
-            _forward(L, Z[r], count)
-        _forward(L, Z[R], count)
+        for r in range(R + 1):
+            if r < W or r == R:
+                for i in range(count):
+                    Z[r, i] = rows[r, free[i]] if r < R else grad[free[i]]
+                _forward(L, Z[r], count)
         _constraint_multipliers(Z, R, W, count, lam)
         for r in range(W):
             for i in range(count):
@@ -1209,7 +1188,13 @@ class _Generated(_Vote):
                 c[k] = -e[k] / D
             P[k, now] = P[now, k] = row
             master.solve(k + 1, P, c, rows, value, True, low, high, q)
-            _mend(q[now], e[now], floor)
+            q /= q.sum()
+            lack = floor - e @ q
+            if lack > ROUNDING:  # OSQP's error: weight goes from weak voters to the best, the first
+                weak = np.where(e < floor, q, 0.0)
+                weak *= min(lack / (weak @ (e[0] - e)), 1.0)
+                q -= weak
+                q[0] += weak.sum()
             mean, second, b, t, nu = _price(
                 q[now], gram, base, signs, e[now], first, floor, D, edges
             )
