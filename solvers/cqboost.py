@@ -846,10 +846,8 @@ class _Osqp:
         (k, n), sparse = A.shape, self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
         top = sparse.hstack([sparse.csc_matrix(A.T), sparse.eye(n)])
-        matrix, low = (
-            sparse.vstack([top, sparse.eye(k + n)], "csc"),
-            np.repeat([1.0, 0.0], [n, k + n]),
-        )
+        matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
+        low = np.repeat([1.0, 0.0], [n, k + n])
         x, y = self._run(
             P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
             np.repeat([0.0, 1.0], [k, n]), OSQP_EPS[1:] if tight else OSQP_EPS[:1],
@@ -1216,6 +1214,26 @@ class CqBoost(_Generated):
         Least first moment of the margin; at most the edge of the best voter.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
 as in _Vote
+
+    Attributes
+    ----------
+    weights_ (members,) : weight of each voter in the vote, > 0
+    n_columns_, n_generated_, n_voters_ : voters with a weight that counts (above 1e-6 of the sum),
+        taken in, in the pool
+    objective_, dual_value_, residual_ : value of the problem, proven lower bound over all voters,
+        their distance / max(1, |objective_|)
+    n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective per iteration
+    example_weights_ (n,) : the dual weights a; negative where the margin is larger than need be
+    first_moment_, second_moment_, margin_quantiles_ : of the margins on the training rows;
+        the quantiles 0, 5, 25, 50, 75, 95 and 100 %
+    features_, thresholds_, signs_ : the members, for stumps; centres_, gamma_, signs_ for kernels;
+        members_, numbers in the list of voters, and signs_ for classifiers
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = CqBoost(mu=0.2, master="active-set").fit(X, y)
+    >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
     """
 
     _rules = {
@@ -1249,6 +1267,8 @@ class MDBoost(_Generated):
         Weight of the variance.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
 as in _Vote
+
+    Attributes as in CqBoost.
     """
 
     _rules = {
@@ -1279,6 +1299,8 @@ class MinCq(_Vote):
     mu : float in (0, 1]
         First moment of the margin; at most the mean size of the voters' edges.
     voters, n_thresholds, gamma, eps, master, verbose, callback : as in _Vote
+
+    Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
     _rules = {
@@ -1347,6 +1369,9 @@ class LPBoost(_Vote):
     C : float > 0
         Weight of the loss.
     voters, n_thresholds, gamma, complements, eps, max_columns, verbose, callback : as in _Vote
+
+    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
+    by their sum, total_.
     """
 
     _rules = {
@@ -1399,6 +1424,9 @@ class CGBoost(_Vote):
         Weight of the loss.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
 as in _Vote
+
+    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
+    by their sum, total_.
     """
 
     _rules = {
