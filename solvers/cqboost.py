@@ -404,15 +404,16 @@ def _bin(X, used, cuts, bins):
 
 
 @kernel
-def _stump_products(bins, cuts, u, products):
+def _stump_products(bins, cuts, u, j, above, products):
     """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
-    One histogram a feature; O(d) for every row with u_i != 0.
+    Over the rows above the cut of stump j, or below it, or all if j < 0; O(d) for each of them
+    with u_i != 0: one histogram a feature.
     """
-    d = bins.shape[1]
+    d, own, cut = bins.shape[1], j // cuts, j % cuts
     sums, total = np.zeros((d, cuts + 1)), 0.0
     for i in range(u.size):
-        if u[i] != 0.0:
+        if u[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
             total += u[i]
             for f in range(d):
                 sums[f, bins[i, f]] += u[i]
@@ -421,24 +422,6 @@ def _stump_products(bins, cuts, u, products):
         for k in range(cuts):
             below += sums[f, k]
             products[f * cuts + k] = total - 2.0 * below
-
-
-@kernel
-def _stump_gram(bins, cuts, j, u, balance, products):
-    """products = H'(u h_j), where balance = H'u: from the rows of the smaller side of h_j."""
-    n, f, k = u.size, j // cuts, j % cuts
-    part, above = np.zeros(n), 0
-    for i in range(n):
-        above += bins[i, f] > k
-    side = 2 * above <= n
-    for i in range(n):
-        if (bins[i, f] > k) == side:
-            part[i] = u[i]
-    _stump_products(bins, cuts, part, products)
-    for b in range(products.size):
-        products[b] = 2.0 * products[b] - balance[b]
-        if not side:
-            products[b] = -products[b]
 
 
 @kernel
@@ -706,7 +689,7 @@ class _Stumps:
     def products(self, u):
         """H'u."""
         products = np.empty(self.size)
-        _stump_products(self.bins, self.shape[1], u, products)
+        _stump_products(self.bins, self.shape[1], u, -1, True, products)
         return products
 
     def column(self, j):
@@ -714,8 +697,13 @@ class _Stumps:
         return np.where(self.bins[:, feature] > cut, 1.0, -1.0)
 
     def gram(self, j, u, balance, out):
-        """out = H'(u h_j), where balance = H'u."""
-        _stump_gram(self.bins, self.shape[1], j, u, balance, out)
+        """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
+        above = bool(balance[j] <= 0)
+        _stump_products(self.bins, self.shape[1], u, j, above, out)
+        out *= 2.0
+        out -= balance
+        if not above:
+            np.negative(out, out=out)
 
     def combine(self, w):
         """H w: a table of 1 + n_thresholds values a feature."""
