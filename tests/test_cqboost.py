@@ -20,7 +20,7 @@ MASTERS = "osqp", "active-set"
 
 # -- slow and obvious references ------------------------------------------------------------------
 def naive_stumps(X, n_thresholds=10):
-    """Outputs of all stumps without complements, (n, voters), as METHODS of the paper have them."""
+    """Outputs of all stumps without complements, (n, voters), feature after feature."""
     columns = []
     for values in X.T:
         low, high = values.min(), values.max()
@@ -37,7 +37,7 @@ def naive_kernel(X, gamma, classifiers=False):
 
 
 def naive_objective(cls, parameter, y, weight, votes, q):
-    """The problems of METHODS, at the weights q of voters with these outputs."""
+    """The five problems, at the weights q of voters with these outputs."""
     g, m = y * (votes @ q), weight.sum()
     if cls in (CqBoost, MinCq):
         return weight @ g**2 / m
@@ -156,7 +156,7 @@ def choose(cls, spot, y, weight, H, complements):
 
 
 def wdbc_half():
-    """The half of wdbc on which METHODS' figures were measured."""
+    """The half of wdbc of the figures in the README."""
     data = datasets.load("wdbc")
     rows = np.random.default_rng(0).permutation(569)[:284]
     return data.X[rows], np.where(data.y[rows] == 1, 1.0, -1.0)
