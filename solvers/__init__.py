@@ -7,4 +7,9 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "nu-svm": ("drm", "NuSVM", "minmax01"),
     "adaboost-nc": ("adaboost_nc", "AdaBoostNC", "none"),
     "adaboost": ("adaboost_nc", "AdaBoost", "none"),
+    "cqboost": ("cqboost", "CqBoost", "tanh"),
+    "mincq": ("cqboost", "MinCq", "tanh"),
+    "mdboost": ("cqboost", "MDBoost", "tanh"),
+    "lpboost": ("cqboost", "LPBoost", "tanh"),
+    "cgboost": ("cqboost", "CGBoost", "tanh"),
 }

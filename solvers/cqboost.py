@@ -1,0 +1,1466 @@
+"""CqBoost and its family: weighted votes learned by column generation over a pool of voters.
+
+Problems (q: one weight a voter; h_j(x) in [-1, 1]; A_ij = y_i h_j(x_i); margins g = A q; v: example
+weights that sum to 1, mu_1 = v.g and mu_2 = v.g^2 the first two moments of the margin):
+
+    CqBoost  min mu_2                    mu_1 >= mu, q >= 0, sum q = 1
+    MinCq    min mu_2, g = y * (H w)     mu_1 = mu, |w_j| <= 1 / (number of voters), no complements
+    MDBoost  min D/2 g'G g - sum g       q >= 0, sum q = 1;    G = n/(n-1) (I - 11'/n)
+    LPBoost  min sum q + C sum xi        A q >= 1 - xi, q >= 0, xi >= 0
+    CGBoost  min |q|^2 / 2 + C sum xi    A q >= 1 - xi, q >= 0, xi >= 0
+
+    A sample weight of 2 is the row twice. Voters: decision stumps, rbf kernels at training points,
+    the paper's two continuous sets, each with its complement -h, or classifiers fitted elsewhere.
+
+Method    Solve the problem for the voters chosen so far (the master), get example weights a from
+          it, add the voter with the largest edge A_j'a, repeat. The edges of ALL voters bound the
+          optimum of the full problem from below: the fit stops on that certified gap. A row of
+          A'A for all voters costs one histogram of the binned data, O(n d); with these rows
+          CqBoost and MDBoost price their voters without a look at the examples.
+          Masters: OSQP, polished; an active-set method with an updated Cholesky factor; HiGHS for
+          LPBoost, warm-started where highspy is installed.
+Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
+          PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
+Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
+          is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
+          CGBoost takes in all voters with a positive edge at once: half of a complemented pool
+          enters anyway. LPBoost starts from a = C, the solution without voters.
+Symbols   paper      here        meaning                            shape
+          H          pool        outputs of the voters, never stored for stumps
+          q          q           weights of the chosen voters       (k,)
+          alpha      a           example weights                    (n,)
+          beta       b           multiplier of mu_1 >= mu
+          nu         nu          edge of the voters that have weight
+          H'H / m    gram        products of the chosen with all base voters   (k, base)
+                     base        the voters without their complements
+Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
+Origin    ensolve, solvers/cqboost.py, MIT licence
+"""
+
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+from numba import njit
+
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+TIE = 1e-12  # edges closer than this, relative to the largest, are equal
+ROUNDING = 1e-14  # constraints hold to this
+RIDGE, SMALL = 1e-12, 1e-6  # dependent voters leave a master definite: on its diagonal, relative
+SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
+DEPENDENT = 1e-13  # constraints parallel on the free variables to this part are one
+BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
+STILL = 1e-12  # ... without a step longer than this
+PIVOTS = 50  # most changes of the active set, per variable
+OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
+NOISE = 1e-9  # weights of OSQP below this part of the largest are 0
+HIGHS_TOL = 1e-9
+VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # of the margins
+BLOCK = 4096  # rows that vote at a time
+GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # kinds of voters
+BETTER = "pass better voters"
+
+
+# >>> shared: protocol 1
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for name, value in params.items():
+            if name not in self._param_names():
+                known = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not hasattr(self, "classes_"):
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=3,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            if not np.isfinite(classes).all():
+                raise ValueError(f"{who}: Input y contains NaN or infinity")
+            upper = y == classes[1]
+            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
+                classes = np.unique(y)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+            upper = codes == 1
+        if classes.size != 2:
+            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+            if classes.size < 2:
+                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
+                raise ValueError(
+                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                    f"values ({shown}), and a classifier needs two classes"
+                )
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+            )
+        if sample_weight is None:
+            weight = np.ones(n)
+        else:
+            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+            if weight.shape != (n,):
+                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+            if not weight[upper].any() or not weight[~upper].any():
+                raise ValueError(
+                    f"{who}: sample_weight is zero on all rows of a class, "
+                    "which leaves only one class"
+                )
+        self.classes_ = classes
+        signs = 2.0 * upper
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.item())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _bin(X, used, cuts, bins):
+    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
+
+    The cuts lie at equal steps: a division finds the bin, comparisons undo its rounding.
+    """
+    last = cuts.shape[1]
+    for i in range(X.shape[0]):
+        for f in range(used.size):
+            x, step = X[i, used[f]], (cuts[f, last - 1] - cuts[f, 0]) / max(last - 1, 1)
+            r = (x - cuts[f, 0]) / step  # may be inf or NaN
+            k = int(r) if 0.0 < r < last else (last if r >= last else 0)
+            while k > 0 and x <= cuts[f, k - 1]:
+                k -= 1
+            while k < last and x > cuts[f, k]:
+                k += 1
+            bins[i, f] = k
+
+
+@kernel
+def _stump_products(bins, cuts, u, j, above, products):
+    """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
+
+    Over the rows above the cut of stump j, or below it, or all if j < 0; O(d) for each of them
+    with u_i != 0: one histogram a feature.
+    """
+    d, own, cut = bins.shape[1], j // cuts, j % cuts
+    sums, total = np.zeros((d, cuts + 1)), 0.0
+    for i in range(u.size):
+        if u[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
+            total += u[i]
+            for f in range(d):
+                sums[f, bins[i, f]] += u[i]
+    for f in range(d):
+        below = 0.0
+        for k in range(cuts):
+            below += sums[f, k]
+            products[f * cuts + k] = total - 2.0 * below
+
+
+@kernel
+def _stump_sum(bins, table, out):
+    """out[i] = sum over features f of table[f, bins[i, f]]."""
+    for i in range(out.size):
+        out[i] = 0.0
+        for f in range(table.shape[0]):
+            out[i] += table[f, bins[i, f]]
+
+
+@kernel
+def _best_outside(edges, inside):
+    """The voter to enter: of edges equal up to rounding the first, whatever the rounding was."""
+    largest, scale = -np.inf, 0.0
+    for j in range(edges.size):
+        scale = max(scale, abs(edges[j]))
+        if not inside[j]:
+            largest = max(largest, edges[j])
+    for j in range(edges.size):
+        if not inside[j] and edges[j] >= largest - TIE * scale:
+            return j
+    return -1
+
+
+@kernel
+def _lowest_peak(slope, offset):
+    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
+    left = right = 0
+    for j in range(slope.size):
+        left = j if offset[j] > offset[left] else left
+        right = j if slope[j] > slope[right] else right
+    b = 0.0
+    if slope[left] < 0.0:
+        for _ in range(slope.size):
+            b = (offset[left] - offset[right]) / (slope[right] - slope[left])
+            top = left
+            for j in range(slope.size):
+                top = j if slope[j] * b + offset[j] > slope[top] * b + offset[top] else top
+            if top == left or top == right:
+                break
+            if slope[top] < 0.0:
+                left = top
+            else:
+                right = top
+    return b
+
+
+@kernel
+def _price(q, gram, base, signs, e, first, floor, D, edges):
+    """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
+
+    The example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
+    D = 0: CqBoost. Returns mu_1, mu_2, b, t and nu, the edge of the voters that have weight.
+    """
+    k, B = q.size, first.size
+    vote, own, slope = np.zeros(B), np.empty(k), np.empty(k)
+    for j in range(k):
+        if q[j] > 0.0:
+            for i in range(B):
+                vote[i] += q[j] * gram[j, i]
+    mean, second = 0.0, 0.0
+    for j in range(k):
+        own[j] = -2.0 * signs[j] * vote[base[j]]
+        slope[j] = e[j] - floor
+        mean += q[j] * e[j]
+        second -= 0.5 * q[j] * own[j]
+    if D == 0.0:
+        b, t = _lowest_peak(slope, own), 2.0
+        nu = b * floor - 2.0 * second
+    else:
+        b, t = 1.0 + D * mean, D
+        nu = mean - D * (second - mean * mean)
+    for i in range(B):
+        edges[i] = b * first[i] - t * vote[i]
+        if edges.size > B:
+            edges[B + i] = -edges[i]
+    return mean, second, b, t, nu
+
+
+@kernel(fastmath=LANES)
+def _forward(L, z, count):
+    """z = L^-1 z for the leading lower triangle of L."""
+    for i in range(count):
+        s = z[i]
+        for j in range(i):
+            s -= L[i, j] * z[j]
+        z[i] = s / L[i, i]
+
+
+@kernel
+def _backward(L, z, count):
+    """z = L'^-1 z."""
+    for i in range(count - 1, -1, -1):
+        z[i] /= L[i, i]
+        for j in range(i):
+            z[j] -= L[i, j] * z[i]
+
+
+@kernel(fastmath=LANES)
+def _join(P, L, free, count, j, ridge):
+    """Append variable j to the free ones: a new last row of L, L L' = P[free, free] + ridge I."""
+    for i in range(count):
+        L[count, i] = P[j, free[i]]
+    _forward(L, L[count], count)
+    rest = P[j, j] + ridge
+    for i in range(count):
+        rest -= L[count, i] ** 2
+    L[count, count] = math.sqrt(max(rest, ridge))
+    free[count] = j
+
+
+@kernel
+def _leave(L, free, count, place):
+    """Remove the free variable at this place; rotations make L triangular again."""
+    for i in range(place, count - 1):
+        free[i] = free[i + 1]
+        for j in range(i + 2):
+            L[i, j] = L[i + 1, j]
+    for i in range(place, count - 1):
+        a, b = L[i, i], L[i, i + 1]
+        r = math.hypot(a, b)
+        c, s = a / r, b / r
+        L[i, i] = r
+        for k in range(i + 1, count - 1):
+            left, right = L[k, i], L[k, i + 1]
+            L[k, i] = c * left + s * right
+            L[k, i + 1] = c * right - s * left
+
+
+@kernel
+def _constraint_multipliers(Z, R, W, count, lam):
+    """lam[:W] minimises |Z[R] - lam Z[:W]| over the first count entries; W <= 2, rest 0."""
+    lam[:] = 0.0
+    if W == 0:
+        return
+    a = b = c = d = e = 0.0
+    for i in range(count):
+        a += Z[0, i] * Z[0, i]
+        d += Z[0, i] * Z[R, i]
+        if W == 2:
+            b += Z[0, i] * Z[1, i]
+            c += Z[1, i] * Z[1, i]
+            e += Z[1, i] * Z[R, i]
+    rest = a * c - b * b
+    if W == 2 and rest > DEPENDENT * a * c:
+        lam[1] = (a * e - b * d) / rest
+    if a > 0.0:
+        lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
+
+
+@kernel
+def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
+    """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
+
+    About the first N variables. Starts from a feasible x and, if count > 0, the free variables
+    free[:count] and their factor L, all overwritten; without an inequality tight is True and floor
+    -inf. Returns the number of free variables and whether the inequality holds with equality.
+    One constraint comes or goes at a time, O(count^2 + N count) each.
+    """
+    R = rows.shape[0]
+    grad, state, value, scale = c[:N].copy(), np.full(N, BOUND), 0.0, 0.0
+    for j in range(N):
+        scale = max(scale, abs(P[j, j]))
+        if R > 0:
+            value += rows[R - 1, j] * x[j]
+        if x[j] != 0.0:
+            for i in range(N):
+                grad[i] += P[j, i] * x[j]
+    ridge = RIDGE * max(scale, SMALL)
+    if count == 0:
+        for j in range(N):
+            if low[j] < x[j] < high[j]:
+                _join(P, L, free, count, j, ridge)
+                count += 1
+    for i in range(count):
+        state[free[i]] = FREE
+    Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
+    for _ in range(PIVOTS * (N + 1)):
+        W = R if tight else R - 1
+        for r in range(R + 1):
+            if r < W or r == R:
+                for i in range(count):
+                    Z[r, i] = rows[r, free[i]] if r < R else grad[free[i]]
+                _forward(L, Z[r], count)
+        _constraint_multipliers(Z, R, W, count, lam)
+        for r in range(W):
+            for i in range(count):
+                Z[R, i] -= lam[r] * Z[r, i]
+        _backward(L, Z[R], count)  # the step is minus that
+        for r in range(W):  # where P is singular it is long: take out what leaves the constraints
+            for i in range(count):
+                Z[r, i] = rows[r, free[i]]
+        _constraint_multipliers(Z, R, W, count, drift)
+        for r in range(W):
+            for i in range(count):
+                Z[R, i] -= drift[r] * Z[r, i]
+        step, place, slope = 1.0, -1, 0.0
+        for i in range(count):
+            j, move = free[i], -Z[R, i]
+            if R > 0:
+                slope += rows[R - 1, j] * move
+            room = (low[j] if move < 0.0 else high[j]) - x[j]
+            if abs(move) * step > abs(room):
+                step, place = room / move, i
+        if not tight and value + step * slope < floor:
+            step, place = max((floor - value) / slope, 0.0), count
+        value += step * slope
+        longest = 0.0
+        for i in range(count):
+            j, move = free[i], -step * Z[R, i]
+            x[j] += move
+            longest = max(longest, abs(move))
+            if move != 0.0:
+                for k in range(N):
+                    grad[k] += P[j, k] * move
+        if longest > STILL:
+            for j in range(N):
+                state[j] = BOUND if state[j] == BARRED else state[j]
+        if place == count:
+            tight = True
+        elif place >= 0:  # this variable stopped the step: it stays at its bound
+            j = free[place]
+            x[j] = low[j] if Z[R, place] > 0.0 else high[j]
+            state[j] = BARRED if j == entered and longest <= STILL else BOUND
+            _leave(L, free, count, place)
+            count -= 1
+        else:  # the minimum on this face: does leaving it help?
+            worst, entered = SIGN * scale, -1
+            for j in range(N):
+                if state[j] == BOUND:
+                    reduced = grad[j]
+                    for r in range(W):
+                        reduced -= lam[r] * rows[r, j]
+                    if x[j] > low[j]:
+                        reduced = -reduced
+                    if -reduced > worst:
+                        worst, entered = -reduced, j
+            if tight and floor > -np.inf and -lam[R - 1] > worst:
+                tight, entered = False, -1
+            elif entered < 0:
+                break
+            else:
+                _join(P, L, free, count, entered, ridge)
+                state[entered] = FREE
+                count += 1
+    return count, tight
+
+
+# -- voters -------------------------------------------------------------------------------------
+class _Stumps:
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
+
+    def __init__(self, X, n_thresholds):
+        low, high = X.min(axis=0), X.max(axis=0)
+        used = np.flatnonzero(high > low)
+        low, high = low[used, None], high[used, None]
+        with np.errstate(over="ignore"):  # cuts at infinity are as good as none
+            cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        self.bins = np.empty((X.shape[0], used.size), np.uint8)
+        _bin(X, used, cuts, self.bins)
+        self.shape, self.size = cuts.shape, cuts.size
+        self.features, self.cuts = np.repeat(used, n_thresholds), cuts.ravel()
+
+    def products(self, u):
+        """H'u."""
+        products = np.empty(self.size)
+        _stump_products(self.bins, self.shape[1], u, -1, True, products)
+        return products
+
+    def column(self, j):
+        feature, cut = divmod(j, self.shape[1])
+        return np.where(self.bins[:, feature] > cut, 1.0, -1.0)
+
+    def gram(self, j, u, balance, out):
+        """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
+        above = bool(balance[j] <= 0)
+        _stump_products(self.bins, self.shape[1], u, j, above, out)
+        out *= 2.0
+        out -= balance
+        if not above:
+            np.negative(out, out=out)
+
+    def combine(self, w):
+        """H w: a table of 1 + n_thresholds values a feature."""
+        w = w.reshape(self.shape)
+        table = np.zeros((self.shape[0], self.shape[1] + 1))
+        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
+        table -= w.sum(axis=1)[:, None]
+        out = np.empty(self.bins.shape[0])
+        _stump_sum(self.bins, table, out)
+        return out
+
+
+class _Outputs:
+    """Any voters, by the matrix of their outputs."""
+
+    def __init__(self, H):
+        self.H, self.size = H, H.shape[1]
+
+    def products(self, u):
+        return u @ self.H
+
+    def column(self, j):
+        return np.ascontiguousarray(self.H[:, j])
+
+    def gram(self, j, u, balance, out):
+        np.matmul(u * self.H[:, j], self.H, out=out)
+
+    def combine(self, w):
+        return self.H @ w
+
+
+def _kernel_outputs(X, centres, gamma, kind):
+    """exp(-gamma |x - c|^2), or for linear classifiers under a Gaussian posterior its F."""
+    middle = centres.mean(axis=0)
+    A, B = X - middle, centres - middle
+    distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
+    H = np.exp(-gamma * np.maximum(distance, 0.0))
+    if kind == "linear-classifiers":
+        from scipy.special import erf
+
+        return erf(H / math.sqrt(2.0))
+    return H
+
+
+# -- masters ------------------------------------------------------------------------------------
+class _ActiveSet:
+    """Quadratic masters by `_active_set`, from where the last one ended."""
+
+    def __init__(self):
+        self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
+        self.x = None
+
+    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+        """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
+        for the last row >= if at_least. Starts from a feasible x and overwrites it."""
+        size = P.shape[0]
+        if size > self.free.size:
+            self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
+        floor = value[-1] if at_least else -np.inf
+        self.count, self.tight = _active_set(
+            k, P, c, rows, floor, low, high, x, self.free, self.count,
+            self.tight or not at_least, self.L,
+        )  # fmt: skip
+
+    def hinge(self, A, cost, tight):
+        """min |q|^2 / 2 + cost'xi, q A >= 1 - xi, q, xi >= 0: returns q and the multipliers a;
+        tight: once more with all care, from the last solution.
+
+        By the dual, min |A a + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = A a + u.
+        """
+        k, n = A.shape
+        low, high = np.zeros(n + k), np.concatenate([cost, np.full(k, np.inf)])
+        x = cost if self.x is None else self.x
+        self.x = np.concatenate([x, np.zeros(n + k - x.size)])
+        P = np.empty((n + k, n + k))
+        P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
+        c = np.concatenate([np.full(n, -1.0), np.zeros(k)])
+        self.count = 0
+        self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, self.x)
+        a = self.x[:n]
+        return np.maximum(A @ a, 0.0), a.copy()
+
+
+class _Osqp:
+    """Quadratic masters by OSQP, polished; a second try where polishing failed."""
+
+    def __init__(self):
+        try:
+            import osqp
+            from scipy import sparse
+        except ImportError:
+            raise ImportError(
+                "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
+            ) from None
+        self.osqp, self.sparse, self.y = osqp, sparse, np.empty(0)
+
+    def _run(self, P, c, matrix, low, high, x, accuracies):
+        """x and the multipliers y, at the first accuracy where polishing succeeds; x as it was if
+        OSQP found none: a valid vote, and its gap will be told."""
+        solver, y = self.osqp.OSQP(), np.zeros(low.size)
+        y[: self.y.size] = self.y
+        solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
+        solver.warm_start(x=x, y=y)
+        for accuracy, steps in accuracies:
+            solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
+            found = solver.solve(raise_error=False)
+            if found.info.status_polish == 1:
+                break
+        return (found.x, found.y) if np.isfinite(found.x).all() else (x, y)
+
+    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+        """As in _ActiveSet. The matrices are laid out by hand: scipy takes longer than OSQP."""
+        R, low, high, csc = rows.shape[0], low[:k], high[:k], self.sparse.csc_matrix
+        i, j = np.tril_indices(k)  # row after row below the diagonal: column after column above
+        upper = csc((P[i, j], j, np.cumsum(np.arange(k + 1))), (k, k))
+        entries = np.vstack([rows[:, :k], np.ones(k)]).T.ravel()
+        index = np.tile(np.arange(R + 1), (k, 1))
+        index[:, R] += np.arange(k)
+        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
+        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
+        low, high = np.concatenate([value, low]), np.concatenate([top, high])
+        found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k], OSQP_EPS)
+        x[:k] = np.clip(found, low[R:], high[R:])
+        x[:k][np.abs(x[:k]) < NOISE * np.abs(x[:k]).max()] = 0.0
+
+    def hinge(self, A, cost, tight):
+        """As in _ActiveSet, by the primal."""
+        (k, n), sparse = A.shape, self.sparse
+        P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
+        top = sparse.hstack([sparse.csc_matrix(A.T), sparse.eye(n)])
+        matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
+        low = np.repeat([1.0, 0.0], [n, k + n])
+        x, y = self._run(
+            P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
+            np.repeat([0.0, 1.0], [k, n]), OSQP_EPS[1:] if tight else OSQP_EPS[:1],
+        )  # fmt: skip
+        q = np.where(x[:k] > NOISE * x[:k].max(), x[:k], 0.0)
+        return q, np.clip(-y[:n], 0.0, cost)
+
+
+class _Highs:
+    """max sum a, 0 <= a <= cost, a'column <= 1 for every column: LPBoost's dual, kept warm."""
+
+    def __init__(self, cost):
+        try:
+            import highspy
+        except ImportError:
+            self.solver, self.cost, self.columns = None, cost, []
+            return
+        n = cost.size
+        self.solver = highspy.Highs()
+        for option, setting in (("output_flag", False), ("threads", 1),
+                                ("primal_feasibility_tolerance", HIGHS_TOL),
+                                ("dual_feasibility_tolerance", HIGHS_TOL)):  # fmt: skip
+            self.solver.setOptionValue(option, setting)
+        self.solver.addVars(n, np.zeros(n), cost)
+        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
+
+    def add(self, column):
+        """Take in a column; returns the weights q of all columns and a."""
+        if self.solver is None:
+            return self._cold(column)
+        index = np.flatnonzero(column).astype(np.int32)
+        self.solver.addRow(-np.inf, 1.0, index.size, index, column[index])
+        self.solver.run()
+        solution = self.solver.getSolution()
+        return -np.array(solution.row_dual), np.array(solution.col_value)
+
+    def _cold(self, column):
+        from scipy.optimize import linprog
+
+        self.columns.append(column)
+        found = linprog(
+            -np.ones(self.cost.size), np.array(self.columns), np.ones(len(self.columns)),
+            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
+            options={"primal_feasibility_tolerance": HIGHS_TOL,
+                     "dual_feasibility_tolerance": HIGHS_TOL},
+        )  # fmt: skip
+        return -found.ineqlin.marginals, found.x
+
+
+MASTERS = {"osqp": _Osqp, "active-set": _ActiveSet}
+
+
+def _grown(array, shape):
+    """The array in the corner of a larger one."""
+    larger = np.zeros(shape)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
+# -- estimators ---------------------------------------------------------------------------------
+def _are_voters(v):
+    listed = isinstance(v, (list, tuple)) and len(v) > 0 and all(hasattr(m, "predict") for m in v)
+    return listed or isinstance(v, str) and v in GENERATED
+
+
+class _Vote(_Protocol):
+    """What the five methods share: the pool of voters, the report, the vote and its bounds.
+
+    Parameters
+    ----------
+    voters : "stumps", "rbf", "linear-functions", "linear-classifiers" or a list
+        Pool to choose from. "stumps": `n_thresholds` per feature. "rbf": exp(-gamma |x - c|^2) at
+        the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
+        sets, Gaussians around the images of the training rows under that kernel. Or a list of
+        fitted classifiers of two classes, whose second class stands for the second class here.
+    n_thresholds : int from 1 to 255
+        Stumps per feature, at equal steps between its smallest and largest value.
+    gamma : "scale" or float > 0
+        Width of the kernel; "scale" is 1 / (d * variance of X).
+    complements : None or bool
+        Whether -h is a voter wherever h is; None: yes, but not for a list of classifiers.
+    eps : float > 0
+        Target for `residual_`.
+    max_columns : None or int >= 1
+        Most voters to take in; None: no limit. The vote is valid whenever it stops.
+    master : "osqp" or "active-set"
+        Solver of the master problems; both end at the same certified optimum.
+    verbose : int
+        1 prints a line an iteration.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops.
+    """
+
+    _rules = {
+        "voters": (_are_voters, f"one of {', '.join(GENERATED)}, or a list of fitted classifiers"),
+        "n_thresholds": (lambda v: _at_least(1)[0](v) and v <= 255, "an integer from 1 to 255"),
+        "gamma": (lambda v: v == "scale" or 0 < v < np.inf, "'scale' or a finite number > 0"),
+        "eps": (lambda v: v > 0, "a number > 0"),
+    }
+    _generation_rules = {
+        "complements": _one_of(None, True, False),
+        "max_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+    }
+    _master_rules = {"master": _one_of(*MASTERS)}
+    _raw = False  # whether the weights do not sum to 1
+
+    @property
+    def tol(self):
+        """Target of `residual_`: eps."""
+        return self.eps
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        present = weight > 0
+        rows, labels, counts = X[present], y[present], weight[present]
+        pool = self._make_pool(rows, counts)
+        self.n_voters_ = pool.size * (1 + self._complemented)
+        self.trace_ = []
+        chosen, q, a = self._learn(pool, labels, counts)
+        chosen, self.n_generated_ = chosen[q > 0], chosen.size
+        self.weights_, self.constant_ = q[q > 0], 0.0
+        g = labels * self._combine(pool, chosen, self.weights_)
+        if not chosen.size:
+            self.constant_ = 1.0 if counts @ labels >= 0 else -1.0
+            self.weights_, g = np.ones(1), labels * self.constant_
+            majority = self.classes_[int(self.constant_ > 0)]
+            warnings.warn(
+                f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
+                f"the majority class {majority} is predicted; {self._advice(pool, labels, counts)}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._keep_members(pool, rows, chosen)
+        self.total_ = float(self.weights_.sum()) if self._raw else 1.0
+        g /= self.total_
+        self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
+        self.example_weights_ = np.zeros(y.size)
+        self.example_weights_[present] = a
+        self.first_moment_ = float(np.average(g, weights=counts))
+        self.second_moment_ = float(np.average(g**2, weights=counts))
+        self.margin_quantiles_ = np.quantile(g, QUANTILES)
+        self.n_examples_ = y.size if counts.min() == counts.max() and present.all() else 0
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = bool(self.residual_ <= self.eps)
+        if not self.converged_:
+            warnings.warn(self._why_not_converged(), ConvergenceWarning, stacklevel=2)
+        return self
+
+    def votes(self, X):
+        """Output of every member, (n, members)."""
+        return self._member_outputs(self._check_X(X))
+
+    def decision_function(self, X):
+        """Weighted vote, (n,)."""
+        X = self._check_X(X)
+        blocks = (X[i : i + BLOCK] for i in range(0, X.shape[0], BLOCK))
+        return np.concatenate([self._member_outputs(block) @ self.weights_ for block in blocks])
+
+    def margins(self, X, y):
+        """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
+        decision, y = self.decision_function(X), np.asarray(y)
+        if y.shape != decision.shape or not np.isin(y, self.classes_).all():
+            raise ValueError(
+                f"{type(self).__name__}: y must hold the class of each of {decision.size} rows, "
+                f"{self.classes_[0]} or {self.classes_[1]}"
+            )
+        return np.where(y == self.classes_[1], decision, -decision) / self.total_
+
+    def c_bound(self):
+        """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 where mu_1 <= 0."""
+        if self.first_moment_ <= 0:
+            return 1.0
+        return 1.0 - self.first_moment_**2 / self.second_moment_
+
+    def pac_bayes_bound(self, delta=0.05):
+        """Theorem 2: the risk is below this with probability 1 - delta over the training sample.
+
+        As in the paper: that the places of thresholds and centres come from the same rows is left
+        out of account. Needs a fit with equal sample weights.
+        """
+        if not 0 < delta <= 1:
+            raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
+        if not self.n_examples_:
+            raise ValueError(
+                f"{type(self).__name__}: Theorem 2 is about examples of equal weight; "
+                "fit without sample_weight"
+            )
+        if self.constant_:
+            return 1.0  # the vote is no mixture of the voters
+        n, KL = self.n_examples_, self._divergence()
+        rest = math.log(4.0 * math.sqrt(n) / delta)
+        low = self.first_moment_ - math.sqrt(2.0 / n * (KL + rest))
+        high = self.second_moment_ + math.sqrt(2.0 / n * (2.0 * KL + rest))
+        return 1.0 - max(0.0, low) ** 2 / min(1.0, high)
+
+    def _divergence(self):
+        """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
+        if self.voters in ("linear-functions", "linear-classifiers"):
+            return 0.5  # half the squared norm of the centres, which is 1 for this kernel
+        share = self._posterior()
+        return float(share @ np.log(share * self.n_voters_))
+
+    def _posterior(self):
+        """The positive probabilities of voters."""
+        return self.weights_ / self.weights_.sum()
+
+    # the pool
+    @property
+    def _complemented(self):
+        return isinstance(self.voters, str) if self.complements is None else self.complements
+
+    def _make_pool(self, X, weight):
+        who = type(self).__name__
+        if not isinstance(self.voters, str):
+            for k, voter in enumerate(self.voters):
+                if len(getattr(voter, "classes_", ())) != 2:
+                    raise ValueError(
+                        f"{who}: voter {k} of the list must be a classifier fitted on two classes, "
+                        f"got {voter!r}"
+                    )
+            return _Outputs(self._list_outputs(X, self.voters))
+        if self.voters == "stumps":
+            pool = _Stumps(X, self.n_thresholds)
+            if not pool.size:
+                raise ValueError(
+                    f"{who}: all {X.shape[1]} feature(s) are constant, which leaves no stumps; "
+                    "pass other features or a list of voters"
+                )
+            return pool
+        mean = np.average(X, axis=0, weights=weight).mean()
+        spread = np.average((X - mean) ** 2, axis=0, weights=weight).mean()
+        scale = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
+        return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters))
+
+    @staticmethod
+    def _list_outputs(X, voters):
+        return np.array([np.where(v.predict(X) == v.classes_[1], 1.0, -1.0) for v in voters]).T
+
+    def _both(self, base):
+        """Values of all voters from those of the base voters."""
+        return np.concatenate([base, -base]) if self._complemented else base.copy()
+
+    def _combine(self, pool, chosen, q):
+        """The vote on the training rows."""
+        signs = np.where(chosen < pool.size, 1.0, -1.0)
+        return pool.combine(np.bincount(chosen % pool.size, signs * q, minlength=pool.size))
+
+    def _keep_members(self, pool, X, chosen):
+        """What `votes` needs of the chosen voters."""
+        base = chosen % pool.size
+        self.signs_ = np.where(chosen < pool.size, 1.0, -1.0)
+        if not isinstance(self.voters, str):
+            self.members_ = base
+        elif self.voters == "stumps":
+            self.features_, self.thresholds_ = pool.features[base], pool.cuts[base]
+        else:
+            self.centres_ = X[base]
+
+    def _member_outputs(self, X):
+        if self.constant_:
+            return np.full((X.shape[0], 1), self.constant_)
+        if not isinstance(self.voters, str):
+            outputs = self._list_outputs(X, [self.voters[k] for k in self.members_])
+        elif self.voters == "stumps":
+            outputs = np.where(X[:, self.features_] > self.thresholds_, 1.0, -1.0)
+        else:
+            outputs = _kernel_outputs(X, self.centres_, self.gamma_, self.voters)
+        return outputs * self.signs_
+
+    def _advice(self, pool, y, weight):
+        """What to do where no voter has a weight."""
+        return BETTER
+
+    # reports
+    def _report(self, objective, gap, columns):
+        """Keep the state of the iteration; True when eps is reached or the callback says stop."""
+        gap = max(gap, EPS * abs(objective))
+        self.objective_, self.dual_value_ = float(objective), float(objective - gap)
+        self.residual_ = float(gap / max(1.0, abs(objective)))
+        self.trace_.append(self.objective_)
+        self.n_iter_ = len(self.trace_)
+        if self.verbose:
+            print(f"{type(self).__name__} {self.n_iter_:5d}  columns {columns:5d}  "
+                  f"objective {objective:.9e}  residual {self.residual_:.2e}")  # fmt: skip
+        info = {"objective": self.objective_, "residual": self.residual_, "columns": columns}
+        stop = self.callback is not None and bool(self.callback(self, self.n_iter_, info))
+        return stop or self.residual_ <= self.eps
+
+    def _why_not_converged(self):
+        text = (f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
+                f"{self.residual_:.1e} (eps={self.eps:g}); ")  # fmt: skip
+        if getattr(self, "max_columns", None) == self.n_generated_:
+            return text + f"raise max_columns={self.max_columns}"
+        return text + "raise eps" + ", or take master='active-set'" * hasattr(self, "master")
+
+    def __sklearn_clone__(self):
+        """A copy with the very same voters: scikit-learn would empty the fitted ones."""
+        return type(self)(**self.get_params())
+
+
+class _Generated(_Vote):
+    """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
+
+    The examples come in only through `first`, the mean margins of the base voters, and `gram`,
+    the products of the chosen voters with them.
+    """
+
+    def _learn(self, pool, y, weight):
+        total, balance = weight.sum(), pool.products(weight)
+        first = pool.products(weight * y) / total  # sums of whole weights are exact
+        edges = self._both(first)
+        floor, D, scale = self._terms(edges.max(), total)
+        master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
+        base, signs = np.empty(limit, np.intp), np.empty(limit)
+        inside, size = np.zeros(edges.size, np.bool_), min(64, limit)
+        gram, P = np.empty((size, pool.size)), np.zeros((size, size))
+        rows, value = np.ones((2, limit)), np.array([1.0, floor])
+        q, c, low, high = np.zeros(limit), np.zeros(limit), np.zeros(limit), np.full(limit, np.inf)
+        q[0], e = 1.0, rows[1]
+        for k in range(limit):
+            j = _best_outside(edges, inside)
+            inside[j], base[k], signs[k] = True, j % pool.size, 1.0 if j < pool.size else -1.0
+            if k == size:
+                size = min(2 * size, limit)
+                gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
+            pool.gram(base[k], weight, balance, gram[k])
+            gram[k] *= signs[k] / total
+            e[k] = signs[k] * first[base[k]]
+            now = slice(k + 1)
+            row = signs[now] * gram[k, base[now]]
+            if D > 0:  # the margins less their means; + 1, as sum q = 1, keeps perfect voters off 0
+                row += 1.0 - e[k] * e[now]
+                c[k] = -e[k] / D
+            P[k, now] = P[now, k] = row
+            master.solve(k + 1, P, c, rows, value, True, low, high, q)
+            q /= q.sum()
+            lack = floor - e @ q
+            if lack > ROUNDING:  # OSQP's error: weight goes from weak voters to the best, the first
+                weak = np.where(e < floor, q, 0.0)
+                weak *= min(lack / (weak @ (e[0] - e)), 1.0)
+                q -= weak
+                q[0] += weak.sum()
+            mean, second, b, t, nu = _price(
+                q[now], gram, base, signs, e[now], first, floor, D, edges
+            )
+            objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
+            done = self._report(scale * objective, scale * (edges.max() - nu), k + 1)
+            if done or edges[_best_outside(edges, inside)] <= nu:
+                break
+        chosen = base[now] + np.where(signs[now] < 0, pool.size, 0)
+        g = y * self._combine(pool, chosen, q[now])
+        return chosen, q[now], scale * weight / total * (b - t * g)
+
+
+class CqBoost(_Generated):
+    """Vote with the smallest second moment of the margin at a given first one: the C-bound.
+
+    Parameters
+    ----------
+    mu : float in (0, 1]
+        Least first moment of the margin; at most the edge of the best voter.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+
+    Attributes
+    ----------
+    weights_ (members,) : weight of each voter in the vote, > 0
+    n_columns_, n_generated_, n_voters_ : voters with a weight that counts (above 1e-6 of the sum),
+        taken in, in the pool
+    objective_, dual_value_, residual_ : value of the problem, proven lower bound over all voters,
+        their distance / max(1, |objective_|)
+    n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective per iteration
+    example_weights_ (n,) : the dual weights a; negative where the margin is larger than need be
+    first_moment_, second_moment_, margin_quantiles_ : of the margins on the training rows;
+        the quantiles 0, 5, 25, 50, 75, 95 and 100 %
+    features_, thresholds_, signs_ : the members, for stumps; centres_, gamma_, signs_ for kernels;
+        members_, numbers in the list of voters, and signs_ for classifiers
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = CqBoost(mu=0.2, master="active-set").fit(X, y)
+    >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
+    """
+
+    _rules = {
+        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+
+    def __init__(
+        self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _terms(self, best, total):
+        """Least first moment, weight of the variance, and what the objective is divided by."""
+        if best < self.mu:
+            advice = f"choose mu in (0, {best:.6g}]" if best > 0 else BETTER
+            raise ValueError(
+                f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
+                f"these rows; {advice}"
+            )
+        return self.mu, 0.0, 1.0
+
+
+class MDBoost(_Generated):
+    """Vote with a large mean and a small variance of the margin.
+
+    Parameters
+    ----------
+    D : float > 0
+        Weight of the variance.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+
+    Attributes as in CqBoost.
+    """
+
+    _rules = {
+        "D": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+
+    def __init__(
+        self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _terms(self, best, total):
+        if total <= 1:
+            raise ValueError(
+                f"MDBoost: the sample weights must sum to more than 1, got {total:g}; a weight "
+                "of 2 is the row twice"
+            )
+        return -np.inf, self.D * total / (total - 1.0), total
+
+
+class MinCq(_Vote):
+    """The original MinCq: every voter and its complement, weights within a narrow box.
+
+    Parameters
+    ----------
+    mu : float in (0, 1]
+        First moment of the margin; at most the mean size of the voters' edges.
+    voters, n_thresholds, gamma, eps, master, verbose, callback : as in _Vote
+
+    Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
+    """
+
+    _rules = {
+        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"), **_Vote._rules, **_Vote._master_rules,
+    }  # fmt: skip
+    complements = True  # in effect: the sign of a weight says which of the two
+
+    def __init__(
+        self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="osqp",
+        verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        n, total, balance = pool.size, weight.sum(), pool.products(weight)
+        first = pool.products(weight * y) / total
+        top = np.abs(first).mean()
+        if top < self.mu:
+            raise ValueError(
+                f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
+                f"{top:.6g} on these rows; choose mu in (0, {top:.6g}]"
+            )
+        K = np.empty((n, n))
+        for j in range(n):
+            pool.gram(j, weight, balance, K[j])
+        K /= total
+        x = self.mu / top * np.sign(first)  # n w
+        MASTERS[self.master]().solve(
+            n, K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n),
+            np.ones(n), x,
+        )  # fmt: skip
+        mean = first @ x / n
+        x *= min(1.0, self.mu / mean)
+        if mean < self.mu - ROUNDING:  # OSQP: mix in the vote with the largest mean
+            share = min((self.mu - mean) / (top - mean), 1.0)
+            x += share * np.where(first == 0, 0.0, np.sign(first) - x)
+        w = x / n
+        correlation = K @ w
+        second = w @ correlation
+        # beta maximises beta mu - mean |2 correlation - beta first|: a weighted quantile
+        size = np.abs(first)
+        kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
+        order = np.argsort(kinks)
+        past = np.cumsum(size[order])
+        beta = kinks[order][min(np.searchsorted(past, 0.5 * (past[-1] + n * self.mu)), n - 1)]
+        dual = beta * self.mu - second - np.abs(2.0 * correlation - beta * first).mean()
+        self._report(second, second - dual, n)
+        chosen = np.arange(n) + np.where(w < 0, n, 0)
+        g = y * pool.combine(w)
+        return chosen, np.abs(w), weight / total * (beta - 2.0 * g)
+
+    def _posterior(self):
+        """(1/n + w)/2 for a voter and (1/n - w)/2 for its complement."""
+        n = self.n_voters_ // 2
+        w = np.zeros(n)
+        w[: self.weights_.size] = self.weights_
+        share = 0.5 * np.concatenate([1.0 / n + w, 1.0 / n - w])
+        return share[share > 0]
+
+
+class LPBoost(_Vote):
+    """Vote of a small sum of weights and small hinge loss: a linear program.
+
+    Parameters
+    ----------
+    C : float > 0
+        Weight of the loss.
+    voters, n_thresholds, gamma, complements, eps, max_columns, verbose, callback : as in _Vote
+
+    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
+    by their sum, total_.
+    """
+
+    _rules = {
+        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules,
+    }  # fmt: skip
+    _raw = True
+
+    def __init__(
+        self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        a = cost = self.C * weight
+        edges = self._both(pool.products(a * y))
+        master, limit = _Highs(cost), min(self.max_columns or edges.size, edges.size)
+        chosen, inside = [], np.zeros(edges.size, np.bool_)
+        A, q = np.empty((min(64, limit), y.size)), np.empty(0)
+        while True:
+            k = len(chosen)
+            objective = q.sum() + cost @ np.maximum(1.0 - q @ A[:k], 0.0)
+            gap = objective - a.sum() / max(1.0, edges.max())
+            j = _best_outside(edges, inside)
+            last = k == limit or edges[j] <= 1.0
+            if (k or last) and (self._report(objective, gap, k) or last):
+                break
+            inside[j] = True
+            chosen.append(j)
+            if k == A.shape[0]:
+                A = _grown(A, (min(2 * k, limit), y.size))
+            A[k] = (y if j < pool.size else -y) * pool.column(j % pool.size)
+            q, a = master.add(A[k])
+            q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
+            edges = self._both(pool.products(a * y))
+        return np.array(chosen, np.intp), q, a
+
+    def _advice(self, pool, y, weight):
+        best = self._both(pool.products(weight * y)).max()
+        return f"choose C > {1.0 / best:.6g}" if best > 0 else BETTER
+
+
+class CGBoost(_Vote):
+    """Vote of small squared weights and small hinge loss: a quadratic program.
+
+    Parameters
+    ----------
+    C : float > 0
+        Weight of the loss.
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
+as in _Vote
+
+    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
+    by their sum, total_.
+    """
+
+    _rules = {
+        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
+    }  # fmt: skip
+    _raw = True
+
+    def __init__(
+        self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
+        max_columns=None, master="osqp", verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _learn(self, pool, y, weight):
+        a = cost = self.C * weight
+        master, limit = MASTERS[self.master](), self.max_columns or 2 * pool.size
+        chosen, A, q = np.empty(0, np.intp), np.empty((0, y.size)), np.empty(0)
+        tight = False
+        while True:
+            edges = self._both(pool.products(a * y))
+            objective = 0.5 * q @ q + cost @ np.maximum(1.0 - q @ A, 0.0)
+            dual = a.sum() - 0.5 * np.square(np.maximum(edges, 0.0)).sum()
+            edges[chosen] = 0.0
+            new = np.argsort(-edges, kind="stable")[: limit - chosen.size]
+            new = new[edges[new] > 0.0]
+            k, last = chosen.size, not new.size
+            if k or last:
+                done = self._report(objective, objective - dual, k)
+                if done or last and (tight or not k):
+                    break
+            if not last:
+                columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
+                A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
+            tight = last  # with no voter left to enter, what lacks is accuracy
+            q, a = master.hinge(A, cost, tight)
+        return chosen, q, a
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (CqBoost(), MinCq(), MDBoost(), LPBoost(C=0.01), CGBoost(C=0.01)):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
+              f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
+              f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}")  # fmt: skip
+        assert model.residual_ <= model.tol
