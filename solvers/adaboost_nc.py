@@ -405,7 +405,8 @@ def bin_edges(X, max_bins):
         if steps.size >= bins:
             known = values.size - np.isnan(values).sum() if missing[j] else values.size
             cuts = np.arange(1, bins) * known // bins - 1
-            steps = np.unique(steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)])
+            steps = steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)]
+            steps = steps[np.diff(steps, prepend=-1) > 0]
         low, high = values[steps], values[steps + 1]
         middle = 0.5 * low + 0.5 * high
         edges.append(np.where((low <= middle) & (middle < high), middle, low))
@@ -440,10 +441,18 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
 
     Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
     """
-    (n, d), whole = codes.shape, stop - start == rows.size
+    n, d = codes.shape
     for j in range(d):
         for c in range(hist.shape[1]):
             hist[j, c, 0] = hist[j, c, 1] = 0
+    if stop - start == n:  # all rows, in their order: a sixth of a round of stumps
+        for i in range(n):
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                c = codes[i, j]
+                hist[j, c, 0] += g
+                hist[j, c, 1] += h
+        return
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
         if FAR * (stop - start) < n:
@@ -451,7 +460,7 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
                 i = rows[k]
                 ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
         for k in range(first, last):
-            i = k if whole else rows[k]
+            i = rows[k]
             g, h = GH[i, 0], GH[i, 1]
             for j in range(d):
                 c = codes[i, j]
@@ -591,9 +600,10 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
     root.is_cut = 0
     g = h = np.int64(0)
     for i in range(n):
-        rows[i] = i
         g += GH[i, 0]
         h += GH[i, 1]
+    for i in range(n if max_depth > 1 else 0):  # a stump leaves them in their order
+        rows[i] = i
     root.g, root.h = g, h
     min_gain = min_decrease * float(root.h >> shift)
     root.is_leaf = max_depth == 0 or abs(root.g) == root.h >> shift
@@ -725,7 +735,8 @@ class Grower:
         self.shift = n.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         self.GH = np.empty((n, 2), dtype=np.int64)
-        self.leaf, self.rows, self.spare = (np.empty(n, dtype=np.int32) for _ in range(3))
+        self.leaf, self.spare = (np.empty(n, dtype=np.int32) for _ in range(2))
+        self.rows = np.arange(n, dtype=np.int32)
         self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
         self.ahead = np.empty(BLOCK, dtype=np.int64)
         self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
@@ -846,15 +857,16 @@ def _sample(D, y, rng):
 
 
 @kernel
-def _boost(D, y, h, votes, t, lam, P):
+def _boost(D, y, leaf, signs, votes, t, lam, P):
     """Table I after the training of member t: overwrites D and votes, with P as space, unless the
-    member is no better than guessing. Returns its error, alpha_t, Z_t and whether it is better."""
+    member, which votes signs[leaf], is no better than guessing. Returns its error, alpha_t, Z_t and
+    whether it is better."""
     error = right = wrong = 0.0
     for i in range(D.size):
-        P[i] = D[i]
+        P[i], h = D[i], signs[leaf[i]]
         if lam > 0.0:  # p = 1 - amb
-            P[i] *= (0.5 + abs(votes[i] + h[i]) / (2.0 * t)) ** lam
-        is_right = 0.5 + 0.5 * h[i] * y[i]  # without branches, which nothing could predict
+            P[i] *= (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
+        is_right = 0.5 + 0.5 * h * y[i]  # without branches, which nothing could predict
         error += (1.0 - is_right) * D[i]
         right += is_right * P[i]
         wrong += (1.0 - is_right) * P[i]
@@ -865,8 +877,9 @@ def _boost(D, y, h, votes, t, lam, P):
     if useful:
         down, up = down / Z, up / Z
         for i in range(D.size):
-            votes[i] += h[i]
-            D[i] = P[i] * (down if h[i] * y[i] > 0.0 else up)
+            h = signs[leaf[i]]
+            votes[i] += h
+            D[i] = P[i] * (down if h * y[i] > 0.0 else up)
             if 0.0 < P[i] and D[i] < FLOOR:
                 D[i] = FLOOR
     return error, alpha, Z, useful
@@ -984,8 +997,8 @@ class AdaBoostNC(_Protocol):
             t = len(members) + 1
             for _ in range(DRAWS if resample else 1):
                 counts = _sample(D, y, rng) if resample else None
-                member, h = train(D, counts)
-                error, alpha, Z, useful = _boost(D, y, h, votes, t, lam, P)
+                member, leaf, signs = train(D, counts)
+                error, alpha, Z, useful = _boost(D, y, leaf, signs, votes, t, lam, P)
                 if useful:
                     break
             if not useful:
@@ -1086,7 +1099,8 @@ class AdaBoostNC(_Protocol):
         return np.where(y > 0, high, low)
 
     def _tree_learner(self, X, y):
-        """Functions to train a tree, (D, counts) -> nodes, votes on the rows, and to pack them."""
+        """Functions to train a tree, (D, counts) -> nodes, each row's leaf, votes of the leaves,
+        and to pack them."""
         stump = self.base == "stump"
         grower = Grower(
             X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
@@ -1101,7 +1115,7 @@ class AdaBoostNC(_Protocol):
             nodes = grower.grow()
             if self.prune and not stump:
                 prune(nodes, grower.shift)
-            return nodes, np.where(nodes["g"] <= 0, PLUS, MINUS).take(grower.leaf)
+            return nodes, grower.leaf, np.where(nodes["g"] <= 0, PLUS, MINUS)
 
         return train, grower.pack
 
@@ -1116,7 +1130,8 @@ class AdaBoostNC(_Protocol):
                 member.fit(X[rows], labels[rows])
             else:
                 member.fit(X, labels, sample_weight=D * y.size)
-            return member, self._member_vote(member, X)
+            right = np.asarray(member.predict(X)) == self.classes_[1]
+            return member, right.astype(np.int32), np.array([MINUS, PLUS])
 
         return train, None
 
