@@ -1033,6 +1033,17 @@ class _Vote(_Protocol):
         high = self.second_moment_ + math.sqrt(2.0 / n * (2.0 * KL + rest))
         return 1.0 - max(0.0, low) ** 2 / min(1.0, high)
 
+    def facts(self):
+        """Figures of the fit that a report should show."""
+        facts = {
+            "voters taken in": self.n_generated_,
+            "with weight": self.n_columns_,
+            "C-bound": self.c_bound(),
+        }
+        if self.n_examples_:
+            facts["PAC-Bayes bound"] = self.pac_bayes_bound()
+        return facts
+
     def _divergence(self):
         """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
         if self.voters in ("linear-functions", "linear-classifiers"):

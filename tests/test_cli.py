@@ -159,6 +159,10 @@ def test_figures_of_the_method(report):
     lines = report("drm", "--data", "heart", "--trials", 2, "--sampling", "bootstrap")
     assert float(re.fullmatch(form, lines["figures"])[2]) > 5
     assert "figures" not in report("exrm", "--data", "heart", "--trials", 1)
+    lines = report("cqboost", "--data", "heart", "--trials", 1, "--mu", 0.3)
+    form = "voters taken in (.*), with weight (.*), C-bound (.*), PAC-Bayes bound (.*)"
+    taken, kept, bound, guarantee = map(float, re.fullmatch(form, lines["figures"]).groups())
+    assert 1 <= kept <= taken and 0 <= bound <= guarantee <= 1
 
 
 def test_paper_solver_admits_its_gap(report):
