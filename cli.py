@@ -409,7 +409,8 @@ def report(result):
     if failed and params.get("solver") == "paper":
         end = ": not the optimum, as the printed algorithm stops early; --solver auto reaches it"
     else:
-        end = f" (tol {params['tol']:g}); " if "tol" in params else "; "
+        goal = params.get("tol", params.get("eps"))
+        end = "; " if goal is None else f" (asked for {goal:g}); "
         end += f"{failed} of {len(trials)} fits did not converge" if failed else "all converged"
     if "residual" in summary:
         line("certified gap", f"{summary['residual']['max']:.1e} at most, relative{end}")

@@ -122,7 +122,7 @@ def test_report(report):
     assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["train error"])
     assert lines["members"].startswith("10, disagreement 0.0 %: all members are identical; --sampl")
     assert re.fullmatch(
-        r"\d\.\de-\d\d at most, .* \(tol 1e-06\); all converged", lines["certified gap"]
+        r"\d\.\de-\d\d at most, .* \(asked for 1e-06\); all converged", lines["certified gap"]
     )
     assert re.fullmatch(
         r"\d+\.\d\d m?s \+- \d+\.\d\d; compile or cache load \d+\.\d\d s, not included",
