@@ -202,7 +202,7 @@ def run_method(args):
             "rows": data.X.shape[0],
             "features": data.X.shape[1],
             "classes": {c: int((data.y == k).sum()) for k, c in enumerate(data.classes)},
-            "notes": notes_on(data),
+            "notes": notes_on(data, method._allow_nan),
         },
         "protocol": protocol | {"scale": args.scale} | ({"train": None} if args.cv else {}),
         "params": params,
@@ -231,7 +231,7 @@ def fit(model, data, rows, scale):
     """Train on these rows; return the preprocessing learned from them and the seconds taken."""
     from datasets import Preprocess
 
-    prep = Preprocess(scale).fit(data.X[rows])
+    prep = Preprocess(scale, keep_gaps=model._allow_nan).fit(data.X[rows])
     X, y = prep.transform(data.X[rows]), data.y[rows]
     start = time.perf_counter()
     model.fit(X, y)
@@ -306,7 +306,7 @@ def run_predict(args):
         writer.writerows(zip([classes[k] for k in codes], decision.tolist(), strict=True))
 
     print(f"{name}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
-    for note in notes_on(data):
+    for note in notes_on(data, model._allow_nan):
         line("note", note)
     line("predictions", f"written to {args.out}; decision >= 0 means class {classes[1]}")
     if data.y is not None:
@@ -354,10 +354,10 @@ def spread(values):
     return {"mean": mean, "std": std, "min": min(values), "max": max(values)}
 
 
-def notes_on(data):
+def notes_on(data, kept):
     missing = int((data.X != data.X).sum())
-    filled = [f"missing numbers filled with training medians: {missing}"] if missing else []
-    return data.notes + filled
+    how = "left to the method" if kept else "filled with training medians"
+    return data.notes + ([f"missing numbers {how}: {missing}"] if missing else [])
 
 
 def line(label, text):

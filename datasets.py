@@ -686,8 +686,9 @@ def _code(table, j, known, rule):
 class Preprocess:
     """Fill gaps and scale columns, with what was learned from the training rows only.
 
-    A gap becomes the column's median (0 if it has no value at all). Then, with min, max, mean and
-    standard deviation of the filled column:
+    A gap becomes the column's median (0 if it has no value at all), or stays where the method knows
+    what to do with it (keep_gaps). Then, with min, max, mean and standard deviation of the filled
+    column:
 
         none        x
         minmax      2 (x - min) / (max - min) - 1
@@ -701,10 +702,10 @@ class Preprocess:
     or 0 where spread_ is 0; and missing_, the number of gaps in the training rows.
     """
 
-    def __init__(self, scale="none"):
+    def __init__(self, scale="none", keep_gaps=False):
         if scale not in SCALES:
             raise DataError(f"Preprocess: scale must be one of {', '.join(SCALES)}, got {scale!r}")
-        self.scale = scale
+        self.scale, self.keep_gaps = scale, keep_gaps
 
     def fit(self, X):
         X = np.asarray(X, dtype=float)
@@ -714,6 +715,8 @@ class Preprocess:
         self.missing_ = int(gaps.sum())
         self.fill_ = np.nanmedian(np.where(gaps.all(axis=0), 0.0, X), axis=0)
         X = np.where(gaps, self.fill_, X)
+        if self.keep_gaps:
+            self.fill_ = np.full(X.shape[1], np.nan)
         low, high = X.min(axis=0), X.max(axis=0)
         if self.scale == "none":
             self.center_, self.spread_ = np.zeros_like(low), np.ones_like(low)

@@ -19,6 +19,7 @@ import pytest
 import cli
 import datasets
 from solvers import METHODS
+from solvers.adaboost_nc import AdaBoost
 from solvers.exrm import ExRM
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -187,6 +188,17 @@ def test_fits_that_do_not_converge_are_counted_once(report):
 def test_gaps_are_filled(report, tmp_path):
     lines = report("exrm", "--data", write_table(tmp_path / "t.csv"), "--trials", 2)
     assert lines["note"] == "missing numbers filled with training medians: 1"
+
+
+def test_gaps_are_left_to_trees(report, tmp_path):
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
+    data = datasets.load(write_table(table))
+    lines = report("adaboost", "--data", table, "--trials", 2, "--save", model)
+    assert lines["note"] == "missing numbers left to the method: 1"
+    report("predict", "--model", model, "--data", table, "--out", out)
+    decision = np.loadtxt(out, delimiter=",", skiprows=1, usecols=1)
+    assert np.isnan(data.X).any()
+    assert decision.tolist() == AdaBoost.load(model).decision_function(data.X).tolist()
 
 
 def test_quiet(capsys):

@@ -643,6 +643,15 @@ def test_constant_columns_become_zero(scale):
     assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
 
 
+def test_gaps_may_stay():
+    X, kept = messy(1), Preprocess("standard", keep_gaps=True).fit(messy(0))
+    filled, gaps = Preprocess("standard").fit(messy(0)).transform(X), np.isnan(X)
+    assert gaps.any() and np.array_equal(np.isnan(kept.transform(X)), gaps)
+    assert np.array_equal(kept.transform(X)[~gaps], filled[~gaps])
+    again = Preprocess.from_dict(json.loads(json.dumps(kept.to_dict())))
+    assert np.array_equal(again.transform(X), kept.transform(X), equal_nan=True)
+
+
 @pytest.mark.parametrize("scale", datasets.SCALES)
 def test_preprocess_dict_round_trip(scale):
     prep = Preprocess(scale).fit(messy(0))
