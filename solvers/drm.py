@@ -73,7 +73,7 @@ NEGATIVE = 1e-7  # an eigenvalue below this part of the largest, with a minus, i
 SAMPLE = 500  # rows of a given kernel matrix whose eigenvalues are looked at
 
 
-# >>> shared: protocol 1
+# >>> shared: protocol 2
 FORMAT = 1  # of the model files
 
 
@@ -85,8 +85,9 @@ def kernel(function=None, **options):
     """njit with a disk cache; without one where no folder for it can be written."""
     if function is None:
         return lambda f: kernel(f, **options)
+    cache = function.__module__ != "__main__"  # run as a script, the file is another module
     try:
-        return njit(cache=True, error_model="numpy", **options)(function)
+        return njit(cache=cache, error_model="numpy", **options)(function)
     except RuntimeError:
         return njit(error_model="numpy", **options)(function)
 
@@ -217,7 +218,9 @@ class _Protocol:
                 "while a minimum of 1 is required."
             )
         flat = X.ravel()
-        if not np.isfinite(flat @ flat):  # one quick pass; the exact look only on suspicion
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if not np.isfinite(square):  # one quick pass; the exact look only on suspicion
             bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
             if bad.any():
                 row, column = np.argwhere(bad)[0]

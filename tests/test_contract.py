@@ -319,7 +319,8 @@ assert not heavy, heavy
 def test_file_works_alone(path, tmp_path):
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    for command in ([str(copy)], ["-c", ALONE.format(folder=str(tmp_path), stem=path.stem)]):
+    used = ["-c", ALONE.format(folder=str(tmp_path), stem=path.stem)]
+    for command in (used, [str(copy)], used):  # the one's compiled kernels must not harm the other
         done = subprocess.run(
             [sys.executable, "-I", *command], cwd=tmp_path, capture_output=True, text=True
         )
