@@ -45,12 +45,24 @@ def make(cls, **params):
     return cls(**params)
 
 
+WAYS = {  # further parameters with a code of their own
+    "Voting": [{"how": "soft"}, {"how": "average", "members": "linear", "weights": [2.0]}],
+    "Calibrated": [{"method": "isotonic"}],
+    "ECOC": [{"decoding": "hamming"}],
+}
+WRAPPERS = {"Voting", "Stacking", "Calibrated", "OneVsRest", "ECOC"}  # they are no commands
+NOT_FOR = {  # checks that are not meant for a method: why
+    name: {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"}
+    for name in ("Stacking", "Calibrated")
+}
+
+
 def variants(cls):
     """The default and, where a method has it, the one with differing members."""
     found = [make(cls)]
     if "sampling" in inspect.signature(cls).parameters:
         found.append(make(cls, sampling="bootstrap"))
-    return found
+    return found + [make(cls, **params) for params in WAYS.get(cls.__name__, ())]
 
 
 every = pytest.mark.parametrize("cls", estimators(), ids=lambda cls: cls.__name__)
@@ -59,7 +71,8 @@ each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 def test_all_methods_are_listed():
     listed = {(file, name) for file, name, _ in METHODS.values()}
-    assert listed == {(cls.__module__.split(".")[-1], cls.__name__) for cls in estimators()}
+    found = {(cls.__module__.split(".")[-1], cls.__name__) for cls in estimators()}
+    assert listed == {(file, name) for file, name in found if name not in WRAPPERS}
 
 
 # -- scikit-learn ---------------------------------------------------------------------------------
@@ -68,7 +81,9 @@ def test_check_estimator(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = checks.check_estimator(cls(), on_skip=None, on_fail=None)
+        results = checks.check_estimator(
+            cls(), on_skip=None, on_fail=None, expected_failed_checks=NOT_FOR.get(cls.__name__)
+        )
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 50
@@ -90,8 +105,9 @@ def test_scikit_learn_tools(cls):
     pipe = make_pipeline(StandardScaler(), make(cls)).fit(X, y)
     assert pipe.score(X, y) > 0.7
     assert cross_val_score(make(cls), X, y, cv=3).mean() > 0.7
-    name = next(k for k, v in model.get_params().items() if isinstance(v, float))
-    grid = GridSearchCV(make(cls), {name: [getattr(model, name), 2 * getattr(model, name)]}, cv=3)
+    floats = [k for k, v in model.get_params().items() if isinstance(v, float)]
+    values = {k: [getattr(model, k), 2 * getattr(model, k)] for k in floats[:1]}
+    grid = GridSearchCV(make(cls), values or {"verbose": [0]}, cv=3)
     assert grid.fit(X, y).best_score_ > 0.7
 
 
@@ -129,7 +145,8 @@ def test_fitted_attributes(cls):
         assert model.fit(X, y) is model
         assert list(model.classes_) == ["no", "yes"] and model.n_features_in_ == 4
         assert model.n_iter_ >= 1 and isinstance(model.converged_, bool)
-        assert model.residual_ <= model.tol and np.isfinite(model.objective_)
+        assert np.isfinite(model.objective_)  # without a certificate there is no residual
+        assert model.residual_ is None or model.residual_ <= model.tol
         assert model.trace_[-1] == model.objective_
 
 
@@ -199,7 +216,8 @@ def test_save_and_load(cls, labels, tmp_path):
         for one, two in ((model.predict(X), copy.predict(X)), (model.votes(X), copy.votes(X))):
             assert_array_equal(one, two)
         for name, value in vars(model).items():
-            assert_array_equal(getattr(copy, name), value)
+            if name != "estimators_":
+                assert_array_equal(getattr(copy, name), value)
         assert os.listdir(tmp_path) == ["model.npz"]
         again = pickle.loads(pickle.dumps(model))
         assert_array_equal(again.decision_function(X), model.decision_function(X))
@@ -269,7 +287,6 @@ def test_bad_input_is_named(cls):
         ((X[:, :0], y), ValueError, "0 feature"),
         ((X, None), ValueError, "requires y"),
         ((X, np.full(120, "yes")), ValueError, "only one class: yes"),
-        ((X, np.arange(120) % 3), ValueError, r"y has 3 classes \(0, 1, 2\)"),
         ((X, X[:, 0]), ValueError, "Unknown label type: continuous"),
         ((X + 1j, y), ValueError, "Complex data"),
         ((X, y, np.ones(3)), ValueError, r"sample_weight must have shape \(120,\)"),
@@ -278,6 +295,8 @@ def test_bad_input_is_named(cls):
     ]
     sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
     cases.append(((sparse, y), TypeError, r"pass X.toarray\(\)"))
+    if not cls._multi_class:
+        cases.append(((X, np.arange(120) % 3), ValueError, r"y has 3 classes \(0, 1, 2\)"))
     for arguments, error, text in cases:
         with pytest.raises(error, match=text):
             make(cls).fit(*arguments)
