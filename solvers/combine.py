@@ -338,7 +338,7 @@ class _Protocol:
         if notes is not None:
             header["values"]["notes_"] = notes
         try:
-            text = json.dumps(header, default=lambda v: v.item())
+            text = json.dumps(header, default=lambda v: v.tolist())
         except (TypeError, AttributeError) as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         part = f"{os.fspath(path)}.{os.getpid()}.part"
