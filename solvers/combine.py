@@ -53,7 +53,9 @@ EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 RIDGE = 1e-3  # of the built-in linear member, on features of unit variance
 SMOOTH = 1e-9  # part of the largest variance that the built-in Bayes members add to all
 TINY = 1e-300  # instead of 0 below a fraction or in a logarithm
-HALVINGS = 50  # of a Newton step at the most
+DAMP = 1e-14  # on the diagonal of Platt's Hessian: rows far out may leave it singular
+BALANCE = 1e-12  # to which the equations of the dual then have to hold
+HALVINGS = 60  # of a Newton step at the most
 ROUNDS = 10  # active set changes a member at the most; one or two are usual
 
 
@@ -438,7 +440,7 @@ def _regress(A, b, w):
     error = b - A @ x
     primal = w @ error**2
     used = WA.sum(0) > 0
-    shift = max(0.0, (error @ WA[:, used] / WA[:, used].sum(0)).max())
+    shift = (error @ WA[:, used] / WA[:, used].sum(0)).max(initial=0.0)
     dual = error - shift  # now no column has a positive product with it
     square = w @ dual**2
     best = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
@@ -465,11 +467,12 @@ def _platt(f, positive, w, tol, max_iter, report):
         p = 0.5 * (1.0 + np.tanh(0.5 * (Phi @ theta)))
         curve = w * p * (1.0 - p)
         H = Phi.T @ (curve[:, None] * Phi)
-        H[0, 0] += scale == np.inf
+        H += np.diag([DAMP + (scale == np.inf), DAMP])
         step = np.linalg.solve(H, (w * (p - target)) @ Phi)
-        q = p - p * (1.0 - p) * (Phi @ step)  # satisfies the equations of the dual exactly
+        q = p - p * (1.0 - p) * (Phi @ step)  # satisfies the equations of the dual
         residual = np.inf
-        if 0.0 <= q.min() and q.max() <= 1.0:
+        balanced = np.abs((w * (q - target)) @ Phi).max() <= BALANCE
+        if balanced and 0.0 <= q.min() and q.max() <= 1.0:
             entropy = -q * np.log(np.maximum(q, TINY))
             entropy -= (1.0 - q) * np.log(np.maximum(1.0 - q, TINY))
             residual = max(objective - w @ entropy, EPS * objective) / max(1.0, objective)

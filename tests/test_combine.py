@@ -223,6 +223,11 @@ def test_regression_matches_scipy(seed):
     assert 0 <= gap < 1e-12
 
 
+def test_regression_on_nothing():
+    x, objective, gap = _regress(np.zeros((5, 2)), np.array([0, 1, 0, 1, 1.0]), np.full(5, 0.2))
+    assert not x.any() and objective == pytest.approx(0.6) and gap < 1e-15
+
+
 def test_the_gap_of_a_regression_bounds_its_error(monkeypatch):
     rng = np.random.default_rng(0)
     A, b, w = rng.random((40, 6)), (rng.random(40) < 0.5).astype(float), np.full(40, 1 / 40)
@@ -378,6 +383,23 @@ def test_separated_outputs_stay_finite():
     p = model.predict_proba(X)[:, 1]
     assert model.converged_ and np.isfinite(model.slope_) and model.score(X, y) == 1.0
     assert (np.diff(p) >= 0).all() and p[-1] > 0.9
+
+
+def test_platt_is_certified_on_hard_outputs():
+    """Far outliers, tiny and huge scales, uneven weights; the first saturates after a full step."""
+    cases = [([17.0, 115.0], [True, False], [671.52146592, 12.95446561])]
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        n = int(rng.choice([2, 3, 20, 200]))
+        f = rng.standard_cauchy(n) * 10.0 ** rng.integers(-8, 8)
+        y = np.arange(n) >= n // 2 if seed % 3 else rng.random(n) < 0.1
+        y[0], y[-1] = True, False
+        cases.append((np.sort(f), y, 10.0 ** rng.integers(-3, 4) * rng.random(n) ** 5 + 1e-9))
+    for f, y, w in cases:
+        seen = []
+        problem = np.array(f), np.array(y), np.array(w)
+        combine._platt(*problem, 1e-9, 100, lambda *state, seen=seen: seen.append(state))
+        assert seen[-1][2] <= 1e-9 and len(seen) < 30
 
 
 def test_our_solvers_get_probabilities():
