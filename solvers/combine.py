@@ -484,6 +484,8 @@ def _platt(f, positive, w, tol, max_iter, report):
             if objective <= last:
                 break
             size *= 0.5
+        else:
+            break  # no descent left in floating point
         theta = theta - size * step
     slope = theta[0] / scale
     return slope, theta[1] - slope * centre
@@ -1056,7 +1058,7 @@ class Calibrated(_Combined):
     prefit : bool
         Whether base is fitted already; X, y should then be rows that it does not know.
     tol : float > 0
-        Target for `residual_`.
+        Target for `residual_`: probabilities are then exact to about its square root.
     max_iter : int >= 1
         Most Newton steps.
     verbose : int
@@ -1091,8 +1093,8 @@ class Calibrated(_Combined):
     }
 
     def __init__(
-        self, base="linear", method="platt", cv=5, prefit=False, tol=1e-9, max_iter=100, verbose=0,
-        callback=None,
+        self, base="linear", method="platt", cv=5, prefit=False, tol=1e-13, max_iter=100,
+        verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 

@@ -303,6 +303,19 @@ def test_calibration_matches_scikit_learn(method, theirs, weighted):
     assert model.converged_ and model.residual_ <= 1e-9
 
 
+def test_platt_matches_scikit_learn_on_many_rows():
+    calibration = pytest.importorskip("sklearn.calibration")
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(size=20000)
+        y = rng.random(20000) < 1 / (1 + np.exp(1 - seed * f))
+        fixed = Fixed([], [False, True])
+        fixed.decision_function = lambda X: X[:, 0]
+        found = Calibrated(fixed, prefit=True).fit(f[:, None], y).predict_proba(f[:, None])[:, 1]
+        peer = calibration._SigmoidCalibration().fit(f, y.astype(float))
+        assert_allclose(found, peer.predict(f), atol=1e-6)
+
+
 def test_platt_minimises_its_loss():
     optimize = pytest.importorskip("scipy.optimize")
     X, y = table(2, seed=3)
