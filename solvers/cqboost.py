@@ -67,7 +67,7 @@ GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # kinds
 BETTER = "pass better voters"
 
 
-# >>> shared: protocol 2
+# >>> shared: protocol 3
 FORMAT = 1  # of the model files
 
 
@@ -121,6 +121,7 @@ class _Protocol:
     """What all estimators share: parameters, validation, labels, score, model files."""
 
     _allow_nan = False
+    _multi_class = False
     _rules = {}
 
     def _set(self, params):
@@ -132,24 +133,33 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name."""
-        return {name: getattr(self, name) for name in self._param_names()}
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a."""
+        params = {name: getattr(self, name) for name in self._param_names()}
+        for name, value in list(params.items()) if deep else ():
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+        return params
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for name, value in params.items():
-            if name not in self._param_names():
-                known = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
-            setattr(self, name, value)
+        for path, value in sorted(params.items()):  # an estimator before its own parameters
+            name, _, inner = path.partition("__")
+            known = name in self._param_names()
+            if not known or inner and not hasattr(getattr(self, name), "set_params"):
+                names = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
+            if inner:
+                getattr(self, name).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
         return self
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [
             f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value is not defaults[name].default and value != defaults[name].default
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -159,7 +169,7 @@ class _Protocol:
         return Tags(
             estimator_type="classifier",
             target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(multi_class=False),
+            classifier_tags=ClassifierTags(multi_class=self._multi_class),
             input_tags=InputTags(allow_nan=self._allow_nan),
         )
 
@@ -180,7 +190,7 @@ class _Protocol:
     def _check_X(self, X, fitting=False):
         """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
         who = type(self).__name__
-        if not fitting and not hasattr(self, "classes_"):
+        if not fitting and not self.__sklearn_is_fitted__():
             known = sys.modules.get("sklearn.exceptions")
             error = known.NotFittedError if known else ValueError
             raise error(f"This {who} instance is not fitted yet; call fit first")
@@ -249,8 +259,8 @@ class _Protocol:
             warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
         return X
 
-    def _check_fit(self, X, y, sample_weight):
-        """X, y as -1.0/+1.0 (sets classes_) and the example weights, all checked."""
+    def _check_rows(self, X, y, sample_weight):
+        """X, y as it is and the example weights: one of each for every row."""
         who = type(self).__name__
         if y is None:
             raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
@@ -262,55 +272,63 @@ class _Protocol:
                 "A column-vector y was passed when a 1d array was expected; "
                 "pass y.ravel() to avoid this",
                 _data_conversion_warning(),
-                stacklevel=3,
+                stacklevel=4,
             )
             y = y.ravel()
         if y.shape != (n,):
             raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite([y.min(), y.max()]).all():
+            raise ValueError(f"{who}: Input y contains NaN or infinity")
+        if sample_weight is None:
+            return X, y, np.ones(n)
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+        return X, y, weight
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y and the example weights, all checked; sets classes_.
+
+        y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
+        """
+        who = type(self).__name__
+        X, y, weight = self._check_rows(X, y, sample_weight)
         if y.dtype.kind in "biuf":
             classes = np.array([y.min(), y.max()])
-            if not np.isfinite(classes).all():
-                raise ValueError(f"{who}: Input y contains NaN or infinity")
-            upper = y == classes[1]
-            if classes[0] == classes[1] or not (upper | (y == classes[0])).all():
-                classes = np.unique(y)
+            codes = y == classes[1]
+            if classes[0] == classes[1] or not (codes | (y == classes[0])).all():
+                classes, codes = np.unique(y, return_inverse=True)
         else:
             classes, codes = np.unique(y, return_inverse=True)
-            upper = codes == 1
-        if classes.size != 2:
-            shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
-            if classes.size < 2:
-                raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
-            if y.dtype.kind == "f" and (classes != np.round(classes)).any():
-                raise ValueError(
-                    f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
-                    f"values ({shown}), and a classifier needs two classes"
-                )
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
             raise ValueError(
                 f"{who}: Only binary classification is supported. The type of the target is "
-                f"multiclass: y has {classes.size} classes ({shown}); use OneVsRestClassifier"
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
             )
-        if sample_weight is None:
-            weight = np.ones(n)
-        else:
-            weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-            if weight.shape != (n,):
-                raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
-            if not np.isfinite(weight).all() or (weight < 0).any():
-                raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-            if not weight[upper].any() or not weight[~upper].any():
-                raise ValueError(
-                    f"{who}: sample_weight is zero on all rows of a class, "
-                    "which leaves only one class"
-                )
+        if sample_weight is not None and not np.bincount(codes, weight).all():
+            raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
-        signs = 2.0 * upper
+        if self._multi_class:
+            return X, codes.astype(np.intp), weight
+        signs = 2.0 * codes
         signs -= 1.0
         return X, signs, weight
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
         decision = self.decision_function(X)
+        if decision.ndim == 2:
+            return self.classes_[decision.argmax(axis=1)]
         return self.classes_[(decision >= 0).astype(np.intp)]
 
     def score(self, X, y, sample_weight=None):
@@ -324,7 +342,7 @@ class _Protocol:
         `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
         """
         who = type(self).__name__
-        if not hasattr(self, "classes_"):
+        if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
         arrays, values = {}, {}
         for name, value in vars(self).items():
@@ -333,12 +351,12 @@ class _Protocol:
             if isinstance(value, np.ndarray) and value.dtype == object:
                 value = np.array([str(v) for v in value])
             (arrays if isinstance(value, np.ndarray) else values)[name] = value
-        params = {k: v for k, v in self.get_params().items() if k != "callback"}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
         header = {"format": FORMAT, "class": who, "params": params, "values": values}
         if notes is not None:
             header["values"]["notes_"] = notes
         try:
-            text = json.dumps(header, default=lambda v: v.item())
+            text = json.dumps(header, default=lambda v: v.tolist())
         except (TypeError, AttributeError) as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         part = f"{os.fspath(path)}.{os.getpid()}.part"

@@ -50,7 +50,7 @@ def test_blocks_are_identical():
 def test_every_solver_carries_the_protocol():
     for path in SOLVERS.glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.name != "__init__.py":
+        if path.name not in ("__init__.py", "diversity.py"):  # they hold no estimators
             assert "protocol" in blocks(text), path.name
         assert text.count("# >>> shared:") == text.count("# <<< shared:") == len(blocks(text))
 

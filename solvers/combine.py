@@ -1,0 +1,1162 @@
+"""Combination: a vote, a stack, or calibrated probabilities from classifiers of any kind.
+
+Problem   Given T members h_t, the ensemble is
+
+    Voting      average     H(x) = sum_t a_t h_t(x),  h_t the decision function
+                plurality   the class with the most votes, member t counting a_t
+                majority    the class with more than half of the votes, else "reject"
+                soft        the class of the largest  sum_t a_t Pr_t(c | x)
+    Stacking    the class of the largest  LR_c(x) = sum_t A_tc Pr_t(c | x), where for each class c
+
+                minimise over A_c >= 0:  mean_i w_i ( [y_i = c] - sum_t A_tc Pr_t(c | x_i) )^2
+
+                with Pr_t(c | x_i) from a copy of member t that was not trained on row i.
+                Any classifier may take the place of this regression.
+    Calibrated  Pr(+ | x) = g(f(x)) of one classifier with outputs f, g fitted on rows it was not
+                trained on:
+                platt       g(f) = 1 / (1 + exp(-(s f + o))): the least log-loss against the
+                            targets (n+ + 1)/(n+ + 2) and 1/(n- + 2) instead of 1 and 0
+                isotonic    the best increasing g in squares, by pooling adjacent violators
+
+Method    The regressions are solved by an active set method on their T x T Gram matrices, Platt's
+          problem by Newton steps. Both are convex: `residual_` is the certified duality gap. For
+          the regressions the errors, shifted until no member could lower them, are a dual point;
+          for Platt the Newton step turns the probabilities into one; for isotonic the running
+          sums of the errors are the multipliers. A vote solves nothing: residual_ is None.
+Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 1; Ting, Witten, "Issues in
+          Stacked Generalization", JAIR 1999; Platt, "Probabilistic Outputs for Support Vector
+          Machines", 1999; Zadrozny, Elkan, ICML 2002 (isotonic); Lawson, Hanson, "Solving Least
+          Squares Problems", chapter 23 (active set).
+Departs   Rows are dealt to the folds in turn, class by class, so that nothing is drawn.
+          The final members and the calibrated classifier are trained on all rows.
+Symbols   paper         here       meaning                                    shape
+          h_t(x)_c      votes      of the members, by class where K > 2       (n, T), (n, T, K)
+          alpha_t       weights_   of the members                             (T,)
+          alpha_kl      coef_      coefficients of the regressions            (T, K)
+          P_kl          P          out-of-fold probabilities                  (T, n, K)
+Use       m = Voting([ExRM(), DRM()]).fit(X, y); m.predict(X)
+          p = Calibrated(ExRM()).fit(X, y).predict_proba(X)
+Origin    ensolve, solvers/combine.py, MIT licence
+"""
+
+import copy
+import inspect
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+RIDGE = 1e-3  # of the built-in linear member, on features of unit variance
+SMOOTH = 1e-9  # part of the largest variance that the built-in Bayes members add to all
+TINY = 1e-300  # instead of 0 below a fraction or in a logarithm
+DAMP = 1e-14  # on the diagonal of Platt's Hessian: rows far out may leave it singular
+BALANCE = 1e-12  # to which the equations of the dual then have to hold
+HALVINGS = 60  # of a Newton step at the most
+ROUNDS = 10  # active set changes a member at the most; one or two are usual
+
+
+# >>> shared: protocol 3
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    cache = function.__module__ != "__main__"  # run as a script, the file is another module
+    try:
+        return njit(cache=cache, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _multi_class = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a."""
+        params = {name: getattr(self, name) for name in self._param_names()}
+        for name, value in list(params.items()) if deep else ():
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # an estimator before its own parameters
+            name, _, inner = path.partition("__")
+            known = name in self._param_names()
+            if not known or inner and not hasattr(getattr(self, name), "set_params"):
+                names = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
+            if inner:
+                getattr(self, name).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=self._multi_class),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not self.__sklearn_is_fitted__():
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if not np.isfinite(square):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_rows(self, X, y, sample_weight):
+        """X, y as it is and the example weights: one of each for every row."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=4,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite([y.min(), y.max()]).all():
+            raise ValueError(f"{who}: Input y contains NaN or infinity")
+        if sample_weight is None:
+            return X, y, np.ones(n)
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+        return X, y, weight
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y and the example weights, all checked; sets classes_.
+
+        y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
+        """
+        who = type(self).__name__
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            codes = y == classes[1]
+            if classes[0] == classes[1] or not (codes | (y == classes[0])).all():
+                classes, codes = np.unique(y, return_inverse=True)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
+            )
+        if sample_weight is not None and not np.bincount(codes, weight).all():
+            raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
+        self.classes_ = classes
+        if self._multi_class:
+            return X, codes.astype(np.intp), weight
+        signs = 2.0 * codes
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        if decision.ndim == 2:
+            return self.classes_[decision.argmax(axis=1)]
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.tolist())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel
+def _pool(y, w):
+    """Best increasing fit of y with weights w > 0, both (n,): pool adjacent violators. O(n)."""
+    n = y.shape[0]
+    level, weight, start = np.empty(n), np.empty(n), np.empty(n + 1, np.int64)
+    blocks = 0
+    for i in range(n):
+        level[blocks], weight[blocks], start[blocks] = y[i], w[i], i
+        while blocks > 0 and level[blocks - 1] >= level[blocks]:
+            total = weight[blocks - 1] + weight[blocks]
+            level[blocks - 1] += (level[blocks] - level[blocks - 1]) * (weight[blocks] / total)
+            weight[blocks - 1] = total
+            blocks -= 1
+        blocks += 1
+    start[blocks] = n
+    fit = np.empty(n)
+    for k in range(blocks):
+        for i in range(start[k], start[k + 1]):
+            fit[i] = level[k]
+    return fit
+
+
+# -- convex problems ------------------------------------------------------------------------------
+def _regress(A, b, w):
+    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T) >= 0, weights w of sum 1.
+
+    Returns x, the objective and its certified gap.
+    """
+    WA = w[:, None] * A
+    G, c = A.T @ WA, b @ WA
+    x, free = np.zeros(c.size), np.zeros(c.size, dtype=bool)
+    for _ in range(ROUNDS * c.size):
+        slope = np.where(free, -np.inf, c - G @ x)
+        k = slope.argmax()
+        if slope[k] <= EPS * c.max():
+            break
+        free[k] = True
+        while True:
+            z = np.zeros(c.size)
+            z[free] = np.linalg.lstsq(G[np.ix_(free, free)], c[free], rcond=None)[0]
+            low = free & (z <= 0)
+            if not low.any():
+                break
+            step = (x[low] / np.maximum(x[low] - z[low], TINY)).min()
+            x = np.where(free, x + step * (z - x), 0.0)
+            free &= x > EPS * x.max()
+            x[~free] = 0.0
+        x = z
+    error = b - A @ x
+    primal = w @ error**2
+    used = WA.sum(0) > 0
+    shift = (error @ WA[:, used] / WA[:, used].sum(0)).max(initial=0.0)
+    dual = error - shift  # now no column has a positive product with it
+    square = w @ dual**2
+    best = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
+    return x, primal, max(primal - best, EPS * primal)
+
+
+def _platt(f, positive, w, tol, max_iter, report):
+    """Slope and offset of the logistic function with Platt's targets; w of sum > 0."""
+    plus, minus = w[positive].sum(), w[~positive].sum()
+    target = np.where(positive, (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0))
+    w = w / w.sum()
+    centre = w @ f
+    scale = np.sqrt(w @ (f - centre) ** 2)
+    scale = scale if scale > EPS * np.abs(f).max() else np.inf  # constant outputs: offset only
+    Phi = np.column_stack([(f - centre) / scale, np.ones(f.size)])
+
+    def loss(theta):
+        z = Phi @ theta
+        return w @ (np.logaddexp(0.0, z) - target * z)
+
+    theta = np.array([0.0, np.log((plus + 1.0) / (minus + 1.0))])
+    objective = loss(theta)
+    for iteration in range(1, max_iter + 1):
+        p = 0.5 * (1.0 + np.tanh(0.5 * (Phi @ theta)))
+        curve = w * p * (1.0 - p)
+        H = Phi.T @ (curve[:, None] * Phi)
+        H += np.diag([DAMP + (scale == np.inf), DAMP])
+        step = np.linalg.solve(H, (w * (p - target)) @ Phi)
+        q = p - p * (1.0 - p) * (Phi @ step)  # satisfies the equations of the dual
+        residual = np.inf
+        balanced = np.abs((w * (q - target)) @ Phi).max() <= BALANCE
+        if balanced and 0.0 <= q.min() and q.max() <= 1.0:
+            entropy = -q * np.log(np.maximum(q, TINY))
+            entropy -= (1.0 - q) * np.log(np.maximum(1.0 - q, TINY))
+            residual = max(objective - w @ entropy, EPS * objective) / max(1.0, objective)
+        if report(iteration, objective, residual) or residual <= tol or iteration == max_iter:
+            break
+        size, last = 1.0, objective
+        for _ in range(HALVINGS):
+            objective = loss(theta - size * step)
+            if objective <= last:
+                break
+            size *= 0.5
+        else:
+            break  # no descent left in floating point
+        theta = theta - size * step
+    slope = theta[0] / scale
+    return slope, theta[1] - slope * centre
+
+
+def _isotonic(f, positive, w, report):
+    """Increasing function through (thresholds, values) of the least squares; linear between."""
+    thresholds, place = np.unique(f[w > 0], return_inverse=True)
+    weight = np.bincount(place, w[w > 0])
+    y = np.bincount(place, w[w > 0] * positive[w > 0]) / weight
+    weight /= weight.sum()
+    values = _pool(y, weight)
+    within = w[w > 0] @ (positive[w > 0] - y[place]) ** 2 / w.sum()  # of equal outputs
+    objective = weight @ (y - values) ** 2 + within
+    multipliers = np.maximum(np.cumsum(weight * (y - values)), 0.0)
+    multipliers[-1] = 0.0
+    change = np.diff(multipliers, prepend=0.0)
+    dual = (2.0 * change * y - change**2 / weight).sum() + within
+    report(1, objective, max(objective - dual, EPS * objective) / max(1.0, objective))
+    ends = np.ones(values.size, dtype=bool)  # the inner points of level stretches say nothing
+    ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
+    return thresholds[ends], values[ends]
+
+
+# -- members --------------------------------------------------------------------------------------
+class _BuiltIn:
+    """A small classifier whose fitted state is one matrix with a row for each class."""
+
+    def __init__(self, classes=None, state=None):
+        self.classes_, self.state = classes, state
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        onehot = np.eye(self.classes_.size)[codes]
+        self.state = self._learn(X, onehot, w / w.sum())
+        return self
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class _Linear(_BuiltIn):
+    """Least squares on the indicators of the classes: coefficients, then the intercept."""
+
+    @staticmethod
+    def width(d):
+        return d + 1
+
+    def _learn(self, X, onehot, w):
+        mean, share = w @ X, w @ onehot
+        spread = np.sqrt(w @ (X - mean) ** 2)
+        spread[spread == 0] = 1.0
+        Z = (X - mean) / spread
+        ZW = Z.T * w
+        H = ZW @ Z + RIDGE * np.eye(len(mean))
+        coef = np.linalg.solve(H, ZW @ (onehot - share)).T / spread
+        return np.column_stack([coef, share - coef @ mean])
+
+    def _outputs(self, X):
+        return X @ self.state[:, :-1].T + self.state[:, -1]
+
+    def predict_proba(self, X):
+        p = np.clip(self._outputs(X), 0.0, 1.0)
+        return p / p.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X):
+        outputs = self._outputs(X)
+        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+
+class _Bayes(_BuiltIn):
+    """Gaussian naive Bayes: means, 1 / variances, then the part that does not depend on x."""
+
+    pooled = False
+
+    @staticmethod
+    def width(d):
+        return 2 * d + 1
+
+    def _learn(self, X, onehot, w):
+        mean = w @ X
+        floor = SMOOTH * (w @ (X - mean) ** 2).max()
+        share = w @ onehot
+        means = (onehot * w[:, None]).T @ X / share[:, None]
+        variances = np.array([
+            (w * onehot[:, k]) @ (X - means[k]) ** 2 / share[k] for k in range(len(share))
+        ])  # fmt: skip
+        if self.pooled:
+            variances[:] = share @ variances
+        variances += floor if floor > 0 else 1.0
+        return np.column_stack([
+            means, 1.0 / variances, np.log(share) - 0.5 * np.log(variances).sum(axis=1)
+        ])  # fmt: skip
+
+    def predict_proba(self, X):
+        d = X.shape[1]
+        scores = np.empty((X.shape[0], len(self.state)))
+        for k, row in enumerate(self.state):
+            scores[:, k] = row[-1] - 0.5 * (X - row[:d]) ** 2 @ row[d:-1]
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
+
+
+class _Centroid(_Bayes):
+    """The same with one variance of each feature for all classes: the nearest mean."""
+
+    pooled = True
+
+
+BUILT_IN = {"linear": _Linear, "bayes": _Bayes, "centroid": _Centroid}
+
+
+def _is_member(v):
+    return v in BUILT_IN if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
+
+
+def _specs(members):
+    """The members as a list of names and objects."""
+    return members.replace(" ", "").split(",") if isinstance(members, str) else list(members)
+
+
+def _fitted(spec, X, labels, weight):
+    """A fitted copy of a member; weight None is not passed on."""
+    member = BUILT_IN[spec]() if isinstance(spec, str) else copy.deepcopy(spec)
+    return member.fit(X, labels) if weight is None else member.fit(X, labels, sample_weight=weight)
+
+
+def _folds(who, cv, codes, weight):
+    """Pairs (training rows, test rows); rows without weight are in none where cv is a number."""
+    n = codes.size
+    if not isinstance(cv, (int, np.integer)):
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        if not np.array_equal(np.sort(np.concatenate([test for _, test in pairs])), np.arange(n)):
+            raise ValueError(f"{who}: the test parts of cv must hold each of the {n} rows once")
+        return pairs
+    fold, used = np.full(n, -1), np.flatnonzero(weight > 0)
+    if np.bincount(codes[used]).min() < 2:
+        raise ValueError(f"{who}: cross-validation needs at least 2 rows of each class")
+    fold[used[np.argsort(codes[used], kind="stable")]] = np.arange(used.size) % cv
+    pairs = [((fold >= 0) & (fold != k), fold == k) for k in range(cv)]
+    return [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in pairs if test.any()]
+
+
+# -- estimators -----------------------------------------------------------------------------------
+class _Combined(_Protocol):
+    """What the three share: members by name or as objects, model files, reports."""
+
+    def _specs(self):
+        return _specs(self.members)
+
+    @property
+    def _allow_nan(self):
+        """Missing values are the members' business; the built-in ones take none."""
+        return not any(isinstance(spec, str) for spec in self._specs())
+
+    def __sklearn_clone__(self):
+        """Fitted members stay as they are: scikit-learn would empty them."""
+        params = self.get_params(deep=False)
+        return type(self)(**(params if self.prefit else copy.deepcopy(params)))
+
+    def _check_params(self):
+        super()._check_params()
+        if self.prefit and any(isinstance(spec, str) for spec in self._specs()):
+            raise ValueError(f"{type(self).__name__}: prefit=True needs fitted objects, not names")
+
+    def _name(self, member):
+        return f"{type(self).__name__}: member {type(member).__name__}"
+
+    def _columns(self, member):
+        """Numbers of the member's classes among ours."""
+        known = {label: k for k, label in enumerate(self.classes_.tolist())}
+        own = np.asarray(getattr(member, "classes_", self.classes_)).tolist()
+        if set(own) - set(known):
+            raise ValueError(
+                f"{self._name(member)} knows the classes {', '.join(map(str, own))}, "
+                f"y has {', '.join(map(str, known))}"
+            )
+        return [known[label] for label in own]
+
+    def _probabilities(self, member, X):
+        """Probabilities of our classes, (n, K)."""
+        if not hasattr(member, "predict_proba"):
+            raise ValueError(
+                f"{self._name(member)} has no predict_proba; wrap it in Calibrated, which has"
+            )
+        p = np.zeros((X.shape[0], self.classes_.size))
+        p[:, self._columns(member)] = member.predict_proba(X)
+        return p
+
+    def _output(self, member, X):
+        """Real-valued output: (n,) for two classes, (n, K) for more."""
+        if not hasattr(member, "decision_function"):
+            return _difference(self._probabilities(member, X))
+        if self._columns(member) != list(range(self.classes_.size)):
+            raise ValueError(f"{self._name(member)} does not know all classes of y")
+        f = np.asarray(member.decision_function(X), dtype=np.float64)
+        K = self.classes_.size
+        if f.shape[1:] != ((K,) if K > 2 else ()):
+            raise ValueError(
+                f"{self._name(member)} gives outputs of shape {f.shape}, not one a class"
+            )
+        return f
+
+    def _out_of_fold(self, spec, X, codes, weight, weighted, output):
+        """Output of copies that were not trained on the row, and the member trained on all rows."""
+        if self.prefit:
+            return output(spec, X), spec
+        labels, values = self.classes_[codes], None
+        for train, test in _folds(type(self).__name__, self.cv, codes, weight):
+            part = weight[train] if weighted else None
+            found = output(_fitted(spec, X[train], labels[train], part), X[test])
+            values = np.zeros((codes.size, *found.shape[1:])) if values is None else values
+            values[test] = found
+        return values, _fitted(spec, X, labels, weight if weighted else None)
+
+    def _report(self, iteration, objective, residual):
+        """Keep the state of the iteration; True when the callback asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.residual_ = None if residual is None else float(residual)
+        self.trace_.append(self.objective_)
+        if self.verbose:
+            end = "" if residual is None else f"  residual {residual:.2e}"
+            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}{end}")
+        if self.callback is None:
+            return False
+        info = {"objective": self.objective_, "residual": self.residual_}
+        return bool(self.callback(self, iteration, info))
+
+    def _finish(self):
+        """Set what is known after the last iteration."""
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = self.residual_ is None or self.residual_ <= self.tol
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
+                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def save(self, path, notes=None):
+        """Write the model to one .npz file, atomically; built-in members only.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        others = [m for m in getattr(self, "estimators_", ()) if not isinstance(m, _BuiltIn)]
+        others += [self.meta_] if hasattr(self, "meta_") else []
+        if others:
+            raise ValueError(
+                f"{type(self).__name__} cannot save a {type(others[0]).__name__} inside it: a "
+                "model file holds numbers only. Save the members, load them, and combine the "
+                "loaded ones with prefit=True"
+            )
+        flat = copy.copy(self)
+        for t, member in enumerate(vars(flat).pop("estimators_", ())):
+            vars(flat)[f"member_{t}_"] = member.state
+        super(_Combined, flat).save(path, notes)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        model = super().load(path)
+        try:
+            K, T, d = model.classes_.size, model.weights_.size, model.n_features_in_
+            kinds = [BUILT_IN[name] for name in model._specs()[:T]]
+            states = [vars(model).pop(f"member_{t}_") for t in range(T)]
+            good = len(kinds) == T and model.weights_.shape == (T,)
+            good &= all(s.shape == (K, k.width(d)) for k, s in zip(kinds, states, strict=False))
+            good &= getattr(model, "coef_", np.empty((T, K))).shape == (T, K)
+        except (AttributeError, KeyError, TypeError):
+            good = False
+        if not good:
+            raise ValueError(f"{path} is not a model file of ensolve: its members are damaged")
+        pairs = zip(kinds, states, strict=True)
+        model.estimators_ = [kind(model.classes_, state) for kind, state in pairs]
+        return model
+
+
+def _difference(p):
+    """Second minus first column for two classes; p itself for more."""
+    return p[:, 1] - p[:, 0] if p.shape[1] == 2 else p
+
+
+_MEMBER_RULES = {
+    "members": (
+        lambda v: len(_specs(v)) > 0 and all(_is_member(spec) for spec in _specs(v)),
+        f"a list of classifiers (objects with fit and predict), or of {', '.join(BUILT_IN)}",
+    ),
+    "prefit": _one_of(False, True),
+}
+_CV_RULE = (
+    lambda v: v >= 2 if isinstance(v, (int, np.integer)) else len(v) > 0,
+    "an integer >= 2 or a list of pairs (training rows, test rows)",
+)
+
+
+class Voting(_Combined):
+    """Vote of several classifiers, of two or more classes.
+
+    Parameters
+    ----------
+    members : list of classifiers, or a text of names with commas between them
+        Objects with fit and predict; each is copied and trained on all rows. The built-in ones are
+        "linear" (least squares), "bayes" (Gaussian naive Bayes) and "centroid" (nearest mean).
+    how : "plurality", "majority", "soft" or "average"
+        Most votes; more than half of the votes, else `reject`; largest mean probability, from
+        members with predict_proba; mean of the members' decision functions, for members alike.
+    weights : None or list of numbers >= 0
+        Weight of each member; None: equal.
+    reject : None or a label
+        What predict returns for rows without a majority; how="majority" only, which needs it.
+    prefit : bool
+        Whether the members are fitted already; they are then used as they are.
+    verbose : int
+        1 prints a line a member.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every member; True stops.
+
+    Attributes
+    ----------
+    estimators_ : the fitted members
+    weights_ (T,) : their weights, of sum 1 for "soft" and "average"
+    objective_, trace_ : share of wrong training rows, and that of the first 1, 2, ... members
+    n_iter_, converged_, residual_ : members, True, None: nothing is optimised
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = Voting([ExRM(), DRM(), AdaBoost()], how="plurality").fit(X, y)
+    >>> model.score(X, y)
+    """
+
+    _multi_class = True
+    _rules = {
+        **_MEMBER_RULES,
+        "how": _one_of("plurality", "majority", "soft", "average"),
+        "weights": (
+            lambda v: v is None or np.isfinite(v).all() and np.min(v) >= 0 < np.max(v),
+            "None or finite numbers >= 0, not all 0",
+        ),
+    }
+
+    def __init__(
+        self, members="linear,bayes,centroid", how="plurality", weights=None, reject=None,
+        prefit=False, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def fit(self, X, y, sample_weight=None):
+        """Train the members on X (n, d) and y; sample_weight is passed on to them."""
+        self._check_params()
+        specs, who = self._specs(), type(self).__name__
+        weights = np.ones(len(specs)) if self.weights is None else np.array(self.weights, float)
+        if weights.shape != (len(specs),):
+            raise ValueError(f"{who}: {len(specs)} members need as many weights: {weights.size}")
+        X, codes, row_weight = self._check_fit(X, y, sample_weight)
+        if self.how == "majority":
+            self._check_reject()
+        hard = self.how in ("plurality", "majority")
+        weights = weights if hard else weights / weights.sum()  # whole numbers: ties are exact
+        self.estimators_, self.trace_, total = [], [], 0.0
+        labels, passed = self.classes_[codes], None if sample_weight is None else row_weight
+        for t, spec in enumerate(specs):
+            member = spec if self.prefit else _fitted(spec, X, labels, passed)
+            self.estimators_.append(member)
+            total = total + weights[t] * self._vote(member, X)
+            found = (total >= 0) if total.ndim == 1 else total.argmax(axis=1)
+            if self._report(t + 1, np.average(found != codes, weights=row_weight), None):
+                break
+        self.weights_ = weights[: len(self.estimators_)]
+        return self._finish()
+
+    def votes(self, X):
+        """Vote of every member, (n, T), or (n, T, K) with a column a class for K > 2 classes."""
+        X = self._check_X(X)
+        return np.stack([self._vote(member, X) for member in self.estimators_], axis=1)
+
+    def decision_function(self, X):
+        """Weighted sum of the votes, (n,), or (n, K) for K > 2 classes."""
+        votes = self.votes(X)
+        return votes @ self.weights_ if votes.ndim == 2 else self.weights_ @ votes
+
+    def predict(self, X):
+        """Class of each row; the positive one, or the first of several, on a tie."""
+        decision = self.decision_function(X)
+        if decision.ndim == 1:
+            labels, lead = self.classes_[(decision >= 0).astype(np.intp)], np.abs(decision)
+        else:
+            labels = self.classes_[decision.argmax(axis=1)]
+            lead = 2.0 * decision.max(axis=1) - self.weights_.sum()
+        return np.where(lead > 0, labels, self.reject) if self.how == "majority" else labels
+
+    @property
+    def predict_proba(self):
+        """Mean probability of each class, (n, K), with how="soft"."""
+        if self.how != "soft":
+            raise AttributeError(f"how={self.how!r} gives no probabilities; how='soft' does")
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        X = self._check_X(X)
+        each = [self._probabilities(member, X) for member in self.estimators_]
+        return np.tensordot(self.weights_, each, axes=1)
+
+    def _vote(self, member, X):
+        """-1..+1 for two classes, (n,); a column for each class, (n, K), for more."""
+        if self.how == "average":
+            return self._output(member, X)
+        if self.how == "soft":
+            return _difference(self._probabilities(member, X))
+        chosen = np.asarray(member.predict(X))[:, None] == self.classes_
+        if not chosen.any(axis=1).all():
+            self._columns(member)
+            raise ValueError(f"{self._name(member)} predicts labels that are not in y")
+        return _difference(chosen.astype(np.float64))
+
+    def _check_reject(self):
+        numbers = [np.asarray(v).dtype.kind in "biuf" for v in (self.classes_, self.reject)]
+        if self.reject is None or numbers[0] != numbers[1] or self.reject in self.classes_:
+            raise ValueError(
+                "Voting: how='majority' needs reject, a label for rows without a majority that is "
+                f"{'a number' if numbers[0] else 'a text'} and no class of y, got {self.reject!r}"
+            )
+
+
+class Stacking(_Combined):
+    """Classifier on top of the out-of-fold probabilities of others; two or more classes.
+
+    Parameters
+    ----------
+    members : list of classifiers, or a text of names with commas between them
+        As in Voting; they need predict_proba: Calibrated gives it to any.
+    meta : "linear" or a classifier
+        Regression with coefficients >= 0 for each class on the members' probabilities of that
+        class; or an object with fit and predict that gets the probabilities of all members side by
+        side: of the second class only where there are two.
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Number of folds, or the folds.
+    prefit : bool
+        Whether the members are fitted already; X, y should then be rows that they do not know.
+    tol : float > 0
+        Target for `residual_`.
+    verbose : int
+        1 prints a line a member.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every member; True stops.
+
+    Attributes
+    ----------
+    estimators_ : the members, trained on all rows
+    coef_ (T, K) : coefficients of the regressions; meta_ instead: the fitted classifier
+    weights_ (T,) : mean of a member's coefficients; one weight of 1 if meta is a classifier
+    objective_, trace_ : squared error of the regressions with all, and the first 1, 2, ... members;
+        the share of wrong training rows if meta is a classifier
+    residual_ : certified duality gap / max(1, objective_); None if meta is a classifier
+    n_iter_, converged_ : members, residual_ <= tol
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = Stacking([Calibrated(ExRM()), Calibrated(DRM())]).fit(X, y)
+    >>> model.weights_, model.score(X, y)
+    """
+
+    _multi_class = True
+    _rules = {
+        **_MEMBER_RULES,
+        "meta": (
+            lambda v: v == "linear" if isinstance(v, str) else _is_member(v),
+            "'linear' or an object with fit and predict",
+        ),
+        "cv": _CV_RULE,
+        "tol": (lambda v: v > 0, "a number > 0"),
+    }
+
+    def __init__(
+        self, members="linear,bayes,centroid", meta="linear", cv=5, prefit=False, tol=1e-9,
+        verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and y; sample_weight counts for the members and on top of them."""
+        self._check_params()
+        X, codes, weight = self._check_fit(X, y, sample_weight)
+        weighted, linear = sample_weight is not None, isinstance(self.meta, str)
+        for name in ("coef_", "meta_"):
+            vars(self).pop(name, None)
+        self.estimators_, self.trace_, P = [], [], []
+        for t, spec in enumerate(self._specs()):
+            p, member = self._out_of_fold(spec, X, codes, weight, weighted, self._probabilities)
+            P.append(p)
+            self.estimators_.append(member)
+            if linear and self._report(t + 1, *self._regressions(P, codes, weight)):
+                break
+        if linear:
+            self.weights_ = self.coef_.mean(axis=1)
+        else:
+            self.weights_, rows = np.ones(1), _side_by_side(P)
+            passed = weight if weighted else None
+            self.meta_ = _fitted(self.meta, rows, self.classes_[codes], passed)
+            wrong = self.meta_.predict(rows) != self.classes_[codes]
+            self._report(len(self.estimators_), np.average(wrong, weights=weight), None)
+        return self._finish()
+
+    def votes(self, X):
+        """Vote of every member, (n, T) or (n, T, K): its coefficients times its probabilities, over
+        its weight. (n, 1) or (n, 1, K) if meta is a classifier: its output."""
+        P = self._member_probabilities(X)
+        if hasattr(self, "meta_"):
+            return self._output(self.meta_, _side_by_side(P))[:, None]
+        weights = self.weights_[:, None]
+        share = np.where(weights > 0, self.coef_ / np.where(weights > 0, weights, 1.0), 1.0)
+        return np.stack([_difference(s * p) for s, p in zip(share, P, strict=True)], axis=1)
+
+    def decision_function(self, X):
+        """LR_c(x), (n, K); the difference of the two, (n,), for two classes."""
+        votes = self.votes(X)
+        return votes @ self.weights_ if votes.ndim == 2 else self.weights_ @ votes
+
+    @property
+    def predict_proba(self):
+        """The LR_c(x) divided by their sum, (n, K), or what the classifier on top says."""
+        if hasattr(self, "meta_") and not hasattr(self.meta_, "predict_proba"):
+            raise AttributeError(f"{type(self.meta_).__name__} has no predict_proba")
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        P = self._member_probabilities(X)
+        if hasattr(self, "meta_"):
+            return self._probabilities(self.meta_, _side_by_side(P))
+        outputs = sum(a * p for a, p in zip(self.coef_, P, strict=True))
+        total = outputs.sum(axis=1, keepdims=True)
+        return np.where(total > 0, outputs / np.where(total > 0, total, 1.0), 1.0 / len(outputs.T))
+
+    def _member_probabilities(self, X):
+        X = self._check_X(X)
+        return [self._probabilities(member, X) for member in self.estimators_]
+
+    def _regressions(self, P, codes, weight):
+        """Solve the regressions on the members so far: objective and relative gap."""
+        P, w = np.array(P), weight / weight.sum()
+        parts = [
+            _regress(np.ascontiguousarray(P[:, :, c].T), (codes == c).astype(np.float64), w)
+            for c in range(self.classes_.size)
+        ]
+        self.coef_ = np.array([x for x, _, _ in parts]).T
+        objective, gap = sum(part[1] for part in parts), sum(part[2] for part in parts)
+        return objective, gap / max(1.0, objective)
+
+
+def _side_by_side(P):
+    """Rows for the classifier on top from the (n, K) probabilities of the members."""
+    return np.hstack([p[:, 1:] if p.shape[1] == 2 else p for p in P])
+
+
+class Calibrated(_Combined):
+    """Probabilities for a classifier of two classes.
+
+    Parameters
+    ----------
+    base : a classifier, "linear", "bayes" or "centroid"
+        Object with fit and decision_function or predict_proba; or a built-in one, see Voting.
+    method : "platt" or "isotonic"
+        Logistic function with Platt's targets, or the best increasing function: for many rows.
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Number of folds, or the folds.
+    prefit : bool
+        Whether base is fitted already; X, y should then be rows that it does not know.
+    tol : float > 0
+        Target for `residual_`: probabilities are then exact to about its square root.
+    max_iter : int >= 1
+        Most Newton steps.
+    verbose : int
+        1 prints a line an iteration.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops.
+
+    Attributes
+    ----------
+    estimators_ : a list of the classifier, trained on all rows
+    slope_, offset_ : of Platt's function 1 / (1 + exp(-(slope f + offset)))
+    thresholds_, values_ : corners of the isotonic function, which is linear between them
+    weights_ : [1]
+    objective_, residual_ : mean log-loss against Platt's targets, or mean squared error; certified
+        duality gap / max(1, objective_)
+    n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = Calibrated(ExRM(), method="isotonic").fit(X, y)
+    >>> model.predict_proba(X)[:, 1]
+    """
+
+    _rules = {
+        "base": (_is_member, f"an object with fit and predict, or one of {', '.join(BUILT_IN)}"),
+        "method": _one_of("platt", "isotonic"),
+        "cv": _CV_RULE,
+        "prefit": _one_of(False, True),
+        "tol": (lambda v: v > 0, "a number > 0"),
+        "max_iter": _at_least(1),
+    }
+
+    def __init__(
+        self, base="linear", method="platt", cv=5, prefit=False, tol=1e-13, max_iter=100,
+        verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _specs(self):
+        return [self.base]
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight counts for base and its function."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        positive, self.trace_ = y > 0, []
+        f, member = self._out_of_fold(
+            self.base, X, positive.astype(np.intp), weight, sample_weight is not None, self._output
+        )
+        self.estimators_, self.weights_ = [member], np.ones(1)
+        for name in ("slope_", "offset_", "thresholds_", "values_"):
+            vars(self).pop(name, None)
+        if self.method == "platt":
+            self.slope_, self.offset_ = _platt(
+                f[weight > 0], positive[weight > 0], weight[weight > 0], self.tol, self.max_iter,
+                self._report,
+            )  # fmt: skip
+        else:
+            self.thresholds_, self.values_ = _isotonic(f, positive, weight, self._report)
+        return self._finish()
+
+    def votes(self, X):
+        """The decision function as a column, (n, 1)."""
+        return self.decision_function(X)[:, None]
+
+    def decision_function(self, X):
+        """Probability of the second class minus that of the first, (n,)."""
+        X = self._check_X(X)
+        f = self._output(self.estimators_[0], X)
+        if self.method == "platt":
+            return np.tanh(0.5 * (self.slope_ * f + self.offset_))
+        return 2.0 * np.interp(f, self.thresholds_, self.values_) - 1.0
+
+    def predict_proba(self, X):
+        """Probability of each class, (n, 2)."""
+        decision = self.decision_function(X)
+        return 0.5 * np.column_stack([1.0 - decision, 1.0 + decision])
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(600, 5)) + np.repeat([[-0.7], [0.0], [0.9]], 200, axis=0)
+    labels = np.repeat(["left", "middle", "right"], 200)
+    for model in (Voting(), Voting(how="soft"), Stacking()):
+        model.fit(blobs, labels)
+        print(f"{model!r}: accuracy {model.score(blobs, labels):.3f}, "
+              f"weights {np.round(model.weights_, 3)}")  # fmt: skip
+    assert model.residual_ <= model.tol and (np.diff(model.trace_) <= 0).all()
+    for model in (Calibrated(), Calibrated(method="isotonic")):
+        p = model.fit(blobs[200:], labels[200:]).predict_proba(blobs[200:])[:, 1]
+        print(f"{model!r}: mean probability {p.mean():.3f}, gap {model.residual_:.1e}")
+        assert model.residual_ <= model.tol

@@ -1,0 +1,782 @@
+"""Multi-class: one-versus-rest and error-correcting codes over any classifier of two classes.
+
+Problem   A code matrix of -1, 0 and +1 has a row for each of K classes and a column for each of L
+          classifiers. Classifier l learns to tell the classes with +1 from those with -1 in its
+          column, without the rows of classes with 0. A row x goes to the class whose code word is
+          nearest to the outputs f_1(x) .. f_L(x):
+
+    one-vs-rest   code 2 I - 1; the class of the largest f_k(x)
+    hamming       the class k with the fewest l such that sign f_l(x) differs from code_kl
+    hinge         the class k with the least  mean_l max(0, 1 - code_kl f_l(x)),  code_kl != 0
+
+Method    L fits of the base classifier; decoding is two matrix products. A code whose words differ
+          in at least D columns corrects any (D - 1) / 2 wrong outputs. Codes: all 2^(K-1) - 1 ways
+          to split the classes, all pairs of classes, or the best of many random ones, of
+          10 log2 K columns. Two classes are one column, whatever the code.
+          The built-in base is regularised least squares on -1/+1, solved for all columns at once
+          and certified: with centred rows Z of unit variance, minimised over w and b it is
+
+              mean_i (t_i - z_i.w - b)^2 + l2 |w|^2
+              dual, over r of mean 0:  mean_i (2 r_i t_i - r_i^2) - |mean_i r_i z_i|^2 / l2
+Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 1.3; Dietterich, Bakiri,
+          "Solving Multiclass Learning Problems via Error-Correcting Output Codes", JAIR 1995;
+          Allwein, Schapire, Singer, "Reducing Multiclass to Binary", JMLR 2000 (loss-based
+          decoding); Rifkin, Klautau, "In Defense of One-Vs-All Classification", JMLR 2004.
+Departs   Random columns are never repeated, also not as complements: equal columns would make equal
+          errors.
+Symbols   paper     here      meaning                         shape
+          M         code_     the code, one word a class      (K, L)
+          f_l(x)    votes     outputs of the classifiers      (n, L)
+Use       m = OneVsRest(ExRM()).fit(X, y); m.predict(X)
+Origin    ensolve, solvers/multiclass.py, MIT licence
+"""
+
+import copy
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+MOST_CLASSES = 11  # of an exhaustive code: 1023 columns
+DRAWS = 100  # random codes, of which the one with the farthest words is taken
+
+
+# >>> shared: protocol 3
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    cache = function.__module__ != "__main__"  # run as a script, the file is another module
+    try:
+        return njit(cache=cache, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _multi_class = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a."""
+        params = {name: getattr(self, name) for name in self._param_names()}
+        for name, value in list(params.items()) if deep else ():
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # an estimator before its own parameters
+            name, _, inner = path.partition("__")
+            known = name in self._param_names()
+            if not known or inner and not hasattr(getattr(self, name), "set_params"):
+                names = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
+            if inner:
+                getattr(self, name).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=self._multi_class),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not self.__sklearn_is_fitted__():
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if not np.isfinite(square):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_rows(self, X, y, sample_weight):
+        """X, y as it is and the example weights: one of each for every row."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=4,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite([y.min(), y.max()]).all():
+            raise ValueError(f"{who}: Input y contains NaN or infinity")
+        if sample_weight is None:
+            return X, y, np.ones(n)
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+        return X, y, weight
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y and the example weights, all checked; sets classes_.
+
+        y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
+        """
+        who = type(self).__name__
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            codes = y == classes[1]
+            if classes[0] == classes[1] or not (codes | (y == classes[0])).all():
+                classes, codes = np.unique(y, return_inverse=True)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
+            )
+        if sample_weight is not None and not np.bincount(codes, weight).all():
+            raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
+        self.classes_ = classes
+        if self._multi_class:
+            return X, codes.astype(np.intp), weight
+        signs = 2.0 * codes
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        if decision.ndim == 2:
+            return self.classes_[decision.argmax(axis=1)]
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.tolist())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# -- codes ----------------------------------------------------------------------------------------
+def exhaustive_code(K):
+    """All ways to split K classes in two, (K, 2^(K-1) - 1); the last class is always +."""
+    columns = np.arange(2 ** (K - 1) - 1)
+    bits = columns >> np.arange(K - 1)[:, None] & 1
+    return np.vstack([2 * bits - 1, np.ones_like(columns)]).astype(np.int8)
+
+
+def one_vs_one_code(K):
+    """All pairs of K classes, (K, K (K-1) / 2): the later class is +, the others are left out."""
+    first, second = np.triu_indices(K, 1)
+    code = np.zeros((K, first.size), dtype=np.int8)
+    code[first, np.arange(first.size)] = -1
+    code[second, np.arange(first.size)] = 1
+    return code
+
+
+def random_code(K, L, rng):
+    """The random code of L distinct columns with the largest distance between any two words."""
+    if K <= MOST_CLASSES:
+        every = exhaustive_code(K)
+        if L >= every.shape[1]:
+            return every
+    best, farthest = None, -1
+    for _ in range(DRAWS):
+        if K <= MOST_CLASSES:
+            code = every[:, rng.choice(every.shape[1], L, replace=False)]
+        else:
+            code = np.empty((K, 0), dtype=np.int8)
+            while code.shape[1] < L:
+                more = rng.choice(np.array([-1, 1], dtype=np.int8), (K, L))
+                more = more[:, np.abs(more.sum(axis=0, dtype=np.int64)) < K]
+                more *= more[-1].copy()  # the last class is +: complements are equal columns
+                code = np.unique(np.hstack([code, more]), axis=1)
+                code = code[:, rng.permutation(code.shape[1])[:L]]
+        found = min_distance(code)
+        if found > farthest:
+            best, farthest = code, found
+    return best
+
+
+def min_distance(code):
+    """Fewest columns in which two words differ; a 0 counts as half a difference."""
+    words = np.asarray(code, dtype=np.float64)
+    alike = words @ words.T
+    return float((code.shape[1] - alike[np.triu_indices(len(words), 1)].max()) / 2)
+
+
+def decode(outputs, code, how="hinge"):
+    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L)."""
+    used = np.abs(code).sum(axis=1, dtype=np.float64)
+    if how == "hamming":
+        return np.where(outputs >= 0, 1.0, -1.0) @ code.T / used
+    plus, minus = (code == 1).astype(np.float64).T, (code == -1).astype(np.float64).T
+    loss = np.maximum(1.0 - outputs, 0.0) @ plus + np.maximum(1.0 + outputs, 0.0) @ minus
+    return -loss / used
+
+
+def _least_squares(X, targets, weight, l2):
+    """Built-in base for several columns of targets: coefficients, intercepts, objectives, gaps."""
+    w = weight / weight.sum()
+    mean, level = w @ X, w @ targets
+    spread = np.sqrt(w @ (X - mean) ** 2)
+    spread[spread == 0] = 1.0
+    Z = (X - mean) / spread
+    ZW = Z.T * w
+    coef = np.linalg.solve(ZW @ Z + l2 * np.eye(len(mean)), ZW @ (targets - level))
+    error = targets - level - Z @ coef
+    error -= w @ error  # zero but for rounding: a point of the dual has mean 0
+    objective = w @ error**2 + l2 * (coef**2).sum(axis=0)
+    dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
+    gap = np.maximum(objective - dual, EPS * objective)
+    coef = coef.T / spread
+    return coef, level - coef @ mean, objective, gap
+
+
+# -- estimators -----------------------------------------------------------------------------------
+class _Coded(_Protocol):
+    """What both share: a classifier for each column of a code."""
+
+    _multi_class = True
+    _rules = {
+        "base": (
+            lambda v: v == "linear" if isinstance(v, str) else hasattr(v, "fit"),
+            "'linear' or an object with fit and predict",
+        ),
+        "l2": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        "tol": (lambda v: v > 0, "a number > 0"),
+    }
+
+    @property
+    def _allow_nan(self):
+        """Missing values are the business of base; the built-in one takes none."""
+        return not isinstance(self.base, str)
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and two or more classes y; sample_weight is passed on to base."""
+        self._check_params()
+        X, codes, weight = self._check_fit(X, y, sample_weight)
+        code = self._make_code(self.classes_.size)
+        targets = code[codes]
+        for name in ("coef_", "intercept_", "estimators_"):
+            vars(self).pop(name, None)
+        self.trace_, total, gap = [], 0.0, 0.0
+        train = self._train_built_in if isinstance(self.base, str) else self._train_copies
+        for objective, more in train(X, targets, weight, sample_weight is not None):
+            total, gap = total + objective, gap + more
+            residual = None if math.isnan(gap) else gap / max(1.0, abs(total))
+            if self._report(len(self.trace_) + 1, total, residual):
+                break
+        self._keep(code[:, : self.n_iter_])
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = (
+            self.n_iter_ == code.shape[1]
+            and (self.residual_ is None or self.residual_ <= self.tol)
+            and all(getattr(member, "converged_", True) for member in self._members())
+        )
+        return self
+
+    def votes(self, X):
+        """Output of every classifier, (n, L); for two classes > 0 speaks for the second one."""
+        outputs = self._outputs(self._check_X(X))
+        return outputs * self.code_[1] if self.classes_.size == 2 else outputs
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        model = super().load(path)
+        try:
+            K, L, d = model.classes_.size, model.weights_.size, model.n_features_in_
+            good = model.code_.shape == (K, L) and model.weights_.shape == (L,)
+            good &= model.coef_.shape == (L, d) and model.intercept_.shape == (L,)
+        except (AttributeError, TypeError):
+            good = False
+        if not good:
+            raise ValueError(f"{path} is not a model file of ensolve: its arrays are damaged")
+        return model
+
+    def save(self, path, notes=None):
+        """Write the model to one .npz file, atomically; with the built-in base only.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        if self._members():
+            raise ValueError(
+                f"{type(self).__name__} cannot save the {type(self.base).__name__} inside it: a "
+                "model file holds numbers only. Save the models in estimators_ and code_"
+            )
+        super().save(path, notes)
+
+    def _train_built_in(self, X, targets, weight, weighted):
+        """Objective and gap of each column; those without zeros are solved together."""
+        L = targets.shape[1]
+        self.coef_, self.intercept_ = np.zeros((L, X.shape[1])), np.zeros(L)
+        dense = (targets != 0).all()
+        for columns in [slice(0, L)] if dense else [slice(k, k + 1) for k in range(L)]:
+            rows = slice(None) if dense else (targets[:, columns] != 0).ravel()
+            goal = targets[rows, columns].astype(np.float64)
+            self.coef_[columns], self.intercept_[columns], objective, gap = _least_squares(
+                X[rows], goal, weight[rows], float(self.l2)
+            )
+            yield from zip(objective, gap, strict=True)
+
+    def _train_copies(self, X, targets, weight, weighted):
+        """The same for copies of base, which get the labels 0 and 1; NaN for what is not known."""
+        self.estimators_ = []
+        for target in targets.T:
+            rows = slice(None) if target.all() else target != 0
+            member, labels = copy.deepcopy(self.base), (target[rows] > 0).astype(np.int64)
+            if weighted:
+                member.fit(X[rows], labels, sample_weight=weight[rows])
+            else:
+                member.fit(X[rows], labels)
+            self.estimators_.append(member)
+            objective = getattr(member, "objective_", math.nan)
+            residual = getattr(member, "residual_", None)
+            gap = math.nan if residual is None else residual * max(1.0, abs(objective))
+            yield objective, gap
+
+    def _keep(self, code):
+        """Set the code of the columns that were trained."""
+        self.code_, L = code, code.shape[1]
+        self.weights_ = np.full(L, 1.0 / L)
+        if not self._members():
+            self.coef_, self.intercept_ = self.coef_[:L], self.intercept_[:L]
+
+    def _members(self):
+        return getattr(self, "estimators_", [])
+
+    def _outputs(self, X):
+        if not self._members():
+            return X @ self.coef_.T + self.intercept_
+        return np.column_stack([_output(member, X) for member in self.estimators_])
+
+    def _report(self, iteration, objective, residual):
+        """Keep the state of the iteration; True when the callback asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.residual_ = None if residual is None else float(residual)
+        self.trace_.append(self.objective_)
+        if self.verbose:
+            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}")
+        if self.callback is None:
+            return False
+        info = {"objective": self.objective_, "residual": self.residual_}
+        return bool(self.callback(self, iteration, info))
+
+
+def _output(member, X):
+    """Decision of a classifier of the labels 0 and 1, (n,): > 0 speaks for 1."""
+    if hasattr(member, "decision_function"):
+        return np.asarray(member.decision_function(X), dtype=np.float64)
+    if hasattr(member, "predict_proba"):
+        return 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
+    return 2.0 * np.asarray(member.predict(X)) - 1.0
+
+
+class OneVsRest(_Coded):
+    """One classifier for each class, against all others.
+
+    Parameters
+    ----------
+    base : a classifier of two classes, or "linear"
+        Object with fit and predict, copied for each class and trained on labels 0 and 1; its
+        decision_function is used, or its predict_proba. "linear" is least squares.
+    l2 : float > 0
+        Penalty of base="linear" on features of unit variance.
+    tol : float > 0
+        What `residual_` has to keep below for `converged_`.
+    verbose : int
+        1 prints a line a class.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every class; True stops: the classes that
+        are left are then never predicted.
+
+    Attributes
+    ----------
+    estimators_ : the classifiers; or coef_ (L, d), intercept_ (L,) of base="linear"
+    code_ (K, L) : +1 where classifier l takes class k for positive, else -1; L = 1 for two classes
+    weights_ (L,) : 1 / L each
+    objective_, trace_ : sum of the classifiers' objectives, after each; NaN if they report none
+    residual_ : certified gap of the sum / max(1, |objective_|); None if not all have one
+    n_iter_, converged_ : classifiers; whether all did converge
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = OneVsRest(ExRM(lam=1.0)).fit(X, y)
+    >>> model.score(X, y), model.residual_
+    """
+
+    def __init__(self, base="linear", l2=1e-3, tol=1e-6, verbose=0, callback=None):
+        self._set(locals())
+
+    def _make_code(self, K):
+        return one_vs_one_code(2) if K == 2 else 2 * np.eye(K, dtype=np.int8) - np.int8(1)
+
+    def decision_function(self, X):
+        """Outputs of the classifiers, (n, K), or (n,) for two classes."""
+        votes = self.votes(X)
+        if self.classes_.size == 2:
+            return votes[:, 0]
+        outputs = np.full((votes.shape[0], self.classes_.size), -np.inf)
+        outputs[:, : votes.shape[1]] = votes
+        return outputs
+
+    @property
+    def predict_proba(self):
+        """The classifiers' probabilities, divided by their sum, (n, K), if base has them."""
+        if not hasattr(self.base, "predict_proba"):
+            raise AttributeError("base has no predict_proba; Calibrated gives it to any classifier")
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        X = self._check_X(X)
+        p = np.zeros((X.shape[0], self.classes_.size))
+        for k, member in enumerate(self.estimators_):
+            p[:, k] = member.predict_proba(X)[:, 1]
+        if self.classes_.size == 2:
+            return np.column_stack([1.0 - p[:, 0], p[:, 0]])
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])
+
+
+class ECOC(_Coded):
+    """Error-correcting output code: one classifier for each of many ways to split the classes.
+
+    Parameters
+    ----------
+    base : a classifier of two classes, or "linear"
+        As in OneVsRest.
+    code : "random", "exhaustive", "one-vs-one" or a matrix of -1, 0 and 1
+        The best of many random codes; all 2^(K-1) - 1 splits; all pairs of classes; or a code with
+        a row for each class, in the order of classes_.
+    n_columns : None or int >= 1
+        Columns of a random code; None: 10 log2 K. There are never more than the exhaustive code's.
+    decoding : "hinge" or "hamming"
+        Nearest word by the size of the outputs, or by their signs only.
+    l2 : float > 0
+        Penalty of base="linear" on features of unit variance.
+    tol : float > 0
+        What `residual_` has to keep below for `converged_`.
+    random_state : None or int
+        Seed of the random code.
+    verbose : int
+        1 prints a line a column.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every column; True stops: the code then ends
+        there.
+
+    Attributes
+    ----------
+    estimators_ : the classifiers; or coef_ (L, d), intercept_ (L,) of base="linear"
+    code_ (K, L) : the code
+    weights_, objective_, trace_, residual_, n_iter_, converged_ : as in OneVsRest
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = ECOC(ExRM(lam=1.0), code="exhaustive").fit(X, y)
+    >>> model.score(X, y), min_distance(model.code_)
+    """
+
+    _rules = {
+        **_Coded._rules,
+        "code": (
+            lambda v: v in CODES if isinstance(v, str) else np.ndim(v) == 2,
+            "'random', 'exhaustive', 'one-vs-one' or a matrix with a row for each class",
+        ),
+        "n_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+        "decoding": _one_of("hinge", "hamming"),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
+    }
+
+    def __init__(
+        self, base="linear", code="random", n_columns=None, decoding="hinge", l2=1e-3, tol=1e-6,
+        random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _make_code(self, K):
+        if not isinstance(self.code, str):
+            return self._check_code(np.asarray(self.code), K)
+        if self.code == "one-vs-one":
+            return one_vs_one_code(K)
+        if self.code == "exhaustive":
+            if K > MOST_CLASSES:
+                raise ValueError(
+                    f"ECOC: an exhaustive code for {K} classes has {2 ** (K - 1) - 1} columns; "
+                    "use code='random'"
+                )
+            return exhaustive_code(K)
+        L = math.ceil(10 * math.log2(K)) if self.n_columns is None else self.n_columns
+        return random_code(K, min(L, 2 ** (K - 1) - 1), np.random.default_rng(self.random_state))
+
+    def _check_code(self, code, K):
+        if code.shape[0] != K:
+            raise ValueError(f"ECOC: code has {code.shape[0]} rows, but y has {K} classes")
+        if not np.isin(code, (-1, 0, 1)).all():
+            raise ValueError("ECOC: code must hold -1, 0 and 1 only")
+        if code.shape[1] == 0 or (code.min(axis=0) != -1).any() or (code.max(axis=0) != 1).any():
+            raise ValueError("ECOC: each column of code needs a class with 1 and one with -1")
+        if len(np.unique(code, axis=0)) < K:
+            raise ValueError("ECOC: two classes have the same row in code")
+        return code.astype(np.int8)
+
+    def decision_function(self, X):
+        """Closeness to the code words, (n, K); for two classes the mean output, (n,)."""
+        votes = self.votes(X)
+        if self.classes_.size == 2:
+            return votes @ self.weights_
+        return decode(votes, self.code_, self.decoding)
+
+    def _outputs(self, X):
+        outputs = super()._outputs(X)
+        return np.where(outputs >= 0, 1.0, -1.0) if self.decoding == "hamming" else outputs
+
+
+CODES = ("random", "exhaustive", "one-vs-one")
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(5, 6))
+    labels = np.repeat(["ash", "beech", "elm", "fir", "oak"], 100)
+    blobs = np.repeat(centres, 100, axis=0) + 0.6 * generator.normal(size=(500, 6))
+    for model in (OneVsRest(), ECOC(random_state=0), ECOC(code="one-vs-one")):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_iter_} classifiers, words differ in "
+              f"{min_distance(model.code_):g}, accuracy {model.score(blobs, labels):.3f}, "
+              f"gap {model.residual_:.1e}")  # fmt: skip
+        assert model.residual_ <= model.tol
+    code = random_code(5, 15, generator)
+    wrong = np.repeat(code, 50, axis=0).astype(float)
+    for row in wrong:
+        row[generator.choice(15, int(min_distance(code) - 1) // 2, replace=False)] *= -1
+    assert (decode(wrong, code, "hamming").argmax(axis=1) == np.repeat(np.arange(5), 50)).all()

@@ -1,0 +1,239 @@
+"""Tests for solvers/diversity.py."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from solvers import diversity
+from solvers.diversity import (
+    ambiguity,
+    correlation,
+    disagreement,
+    double_fault,
+    error_covariance,
+    exclusivity,
+    kappa,
+    kappa_error,
+    margins,
+    over_pairs,
+    pairwise,
+    q_statistic,
+)
+
+
+def naive_pair(one, two, y):
+    """The five measures of two members by the 2x2 table, row by row."""
+    a = b = c = d = wrong = 0
+    for h, k, label in zip(one, two, y, strict=True):
+        a += h >= 0 and k >= 0
+        b += h >= 0 and k < 0
+        c += h < 0 and k >= 0
+        d += h < 0 and k < 0
+        wrong += (h >= 0) != (label > 0) and (k >= 0) != (label > 0)
+    m = a + b + c + d
+    p1, p2 = (a + d) / m, ((a + b) * (a + c) + (c + d) * (b + d)) / m**2
+    root = ((a + b) * (a + c) * (c + d) * (b + d)) ** 0.5
+    same = 1.0 if b + c == 0 else -1.0 if a + d == 0 else 0.0  # what the docstring promises
+    return {
+        "disagreement": (b + c) / m,
+        "correlation": (a * d - b * c) / root if root else same,
+        "q_statistic": (a * d - b * c) / (a * d + b * c) if a * d + b * c else same,
+        "kappa": (p1 - p2) / (1 - p2) if p2 != 1 else 1.0,
+        "double_fault": wrong / m,
+    }
+
+
+def naive(votes, y):
+    T = votes.shape[1]
+    pairs = [[naive_pair(votes[:, t], votes[:, k], y) for k in range(T)] for t in range(T)]
+    return {name: np.array([[p[name] for p in row] for row in pairs]) for name in pairs[0][0]}
+
+
+def table(seed, n=60, T=6):
+    """Votes of members of differing skill, labels -1/+1."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1.0, 1.0], n)
+    return y[:, None] * np.where(rng.random((n, T)) < rng.random(T), -1.0, 1.0), y
+
+
+# -- correct --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(8))
+def test_matches_the_tables(seed, monkeypatch):
+    votes, y = table(seed)
+    expected, found = naive(votes, y), pairwise(votes, y)
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert_allclose(found[name], values, atol=1e-14, err_msg=name)
+    monkeypatch.setattr(diversity, "CHUNK", 7)  # rows in several parts give the same counts
+    for name, values in pairwise(votes, y).items():
+        assert_array_equal(values, found[name])
+
+
+@pytest.mark.parametrize("n, T", [(1, 1), (1, 4), (2, 5), (3, 8), (5, 40)])
+def test_degenerate_tables_have_values(n, T):
+    """Few rows: constant, equal and opposed members all occur."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        votes, y = rng.choice([-1, 1], (n, T)), rng.choice([-1, 1], n)
+        for name, values in naive(votes, y).items():
+            assert_allclose(pairwise(votes, y)[name], values, atol=1e-14, err_msg=name)
+
+
+def test_values_of_constant_members():
+    votes = np.array([[1, 1, -1, 1], [1, 1, -1, -1], [1, 1, -1, 1]])
+    for measure in (correlation, q_statistic):
+        assert_array_equal(measure(votes)[0], [1, 1, -1, 0])
+    assert_array_equal(kappa(votes)[0], [1, 1, 0, 0])
+
+
+def test_single_measures_are_those_of_pairwise():
+    votes, y = table(0)
+    found = pairwise(votes, y)
+    for measure in (disagreement, correlation, q_statistic, kappa):
+        assert_array_equal(measure(votes), found[measure.__name__])
+    assert_array_equal(double_fault(votes, y), found["double_fault"])
+    assert "double_fault" not in pairwise(votes)
+    for name, values in pairwise(votes).items():
+        assert_array_equal(values, found[name])
+
+
+def test_matches_numpy_and_scikit_learn():
+    votes, y = table(1, n=500)
+    assert_allclose(correlation(votes), np.corrcoef(votes.T), atol=1e-12)
+    metrics = pytest.importorskip("sklearn.metrics")
+    for t, k in ((0, 1), (2, 5)):
+        assert_allclose(kappa(votes)[t, k], metrics.cohen_kappa_score(votes[:, t], votes[:, k]))
+
+
+def test_right_and_wrong_instead_of_votes():
+    """The other common tables: of the members' being right; double fault is their d."""
+    votes, y = table(2)
+    right = votes * y[:, None]
+    assert_array_equal(disagreement(right), disagreement(votes))
+    assert_array_equal(double_fault(right, np.ones(len(y))), double_fault(votes, y))
+
+
+def test_kappa_error_points():
+    votes, y = table(3)
+    x, error = kappa_error(votes, y)
+    pairs = [(t, k) for t in range(6) for k in range(t + 1, 6)]
+    assert_allclose(x, [kappa(votes)[pair] for pair in pairs])
+    wrong = (votes != y[:, None]).mean(0)
+    assert_allclose(error, [(wrong[t] + wrong[k]) / 2 for t, k in pairs])
+    assert over_pairs(np.arange(9).reshape(3, 3)).tolist() == [1, 2, 5]
+
+
+def test_exclusivity():
+    coef = np.random.default_rng(0).normal(size=(4, 7)) * (np.arange(28).reshape(4, 7) % 3 > 0)
+    for t in range(4):
+        for k in range(4):
+            both = coef[t] * coef[k]
+            assert exclusivity(coef)[t, k] == np.count_nonzero(both)
+            assert_allclose(exclusivity(coef, relaxed=True)[t, k], np.abs(both).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_decomposition_is_an_identity(seed):
+    rng = np.random.default_rng(seed)
+    votes, y, weights = rng.normal(size=(200, 9)), rng.normal(size=200), rng.random(9)
+    for alpha in (weights / weights.sum(), None):
+        found = ambiguity(votes, alpha, y)
+        assert_allclose(found.ensemble, found.members - found.ambiguity, rtol=0, atol=1e-12)
+        alpha = np.full(9, 1 / 9) if alpha is None else alpha
+        H = sum(alpha[t] * votes[:, t] for t in range(9))
+        assert_allclose(found.ensemble, (H - y) ** 2, atol=1e-12)
+        spread = sum(alpha[t] * (votes[:, t] - H) ** 2 for t in range(9))
+        assert_allclose(found.ambiguity, spread, atol=1e-12)
+
+
+def test_margins():
+    votes, y = table(4)
+    weights = np.arange(6.0)
+    expected = [y[i] * sum(weights * votes[i]) / 15 for i in range(len(y))]
+    assert_allclose(margins(votes, weights, y), expected, atol=1e-15)
+    assert_array_equal(margins(votes, weights, y > 0), margins(votes, weights, y))
+    assert abs(margins(votes, None, y)).max() <= 1
+
+
+def test_error_covariance():
+    rng = np.random.default_rng(0)
+    n, T, R = 12, 5, 9
+    y = rng.choice([-1, 1], n)
+    runs, weights = rng.choice([-1, 1], (R, n, T)), rng.random((R, T))
+    expected = np.zeros(T - 1)
+    for t in range(1, T):
+        for i in range(n):
+            h = [runs[r][i, t] == y[i] for r in range(R)]
+            sums = [sum(weights[r][j] * runs[r][i, j] for j in range(t)) for r in range(R)]
+            H = [(1 if s >= 0 else -1) == y[i] for s in sums]
+            expected[t - 1] += np.cov(h, H, bias=True)[0, 1] / n
+    assert_allclose(error_covariance(runs, y, weights), expected, atol=1e-14)
+    longer = [np.hstack([votes, votes]) if r % 2 else votes for r, votes in enumerate(runs)]
+    assert error_covariance(longer, y).shape == (T - 1,)
+
+
+# -- well behaved ---------------------------------------------------------------------------------
+def test_forms_of_input():
+    votes, y = table(5)
+    found = pairwise(votes, y)
+    for form in (
+        votes.astype(np.int8),
+        votes.astype(np.float32),
+        votes.tolist(),
+        (votes > 0) - 0.5,
+    ):
+        for labels in (y, y > 0, (y > 0).astype(int), y.tolist()):
+            for name, values in pairwise(form, labels).items():
+                assert_array_equal(values, found[name])
+
+
+def test_errors():
+    votes, y = table(6)
+    for bad in (votes[:, 0], votes[:0], votes[:, :0], np.full((3, 2), "a")):
+        with pytest.raises(ValueError, match="votes must be a matrix of numbers.*shape"):
+            pairwise(bad)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        kappa(np.where(votes > 0, np.nan, 1.0))
+    with pytest.raises(ValueError, match=r"y must have shape \(60,\).*got \(59,\)"):
+        pairwise(votes, y[1:])
+    with pytest.raises(ValueError, match=r"pass y == model.classes_\[1\]"):
+        double_fault(votes, np.arange(60) % 3)
+    with pytest.raises(ValueError, match=r"weights must have shape \(6,\), one a member, got \(5"):
+        margins(votes, np.ones(5), y)
+    for weights in (-np.ones(6), np.zeros(6), np.full(6, np.nan)):
+        with pytest.raises(ValueError, match="finite, >= 0 and not all 0"):
+            ambiguity(votes, weights, y)
+    with pytest.raises(ValueError, match=r"y must have shape"):
+        ambiguity(votes, None, y[1:])
+    with pytest.raises(ValueError, match="same rows"):
+        error_covariance([votes, votes[1:]], y)
+    with pytest.raises(ValueError, match="one array a run"):
+        error_covariance([votes, votes], y, [np.ones(6)])
+
+
+def test_votes_are_left_alone():
+    votes, y = table(7)
+    before = votes.copy()
+    votes.flags.writeable = False
+    pairwise(votes, y)
+    margins(votes, None, y)
+    assert_array_equal(votes, before)
+
+
+def test_file_works_alone(tmp_path):
+    """It needs no more than NumPy, and no estimator: the contract's tests do not cover it."""
+    copy = tmp_path / "diversity.py"
+    copy.write_bytes(Path(diversity.__file__).read_bytes())
+    text = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import diversity\n"
+        "assert not {'numba', 'sklearn', 'scipy', 'solvers'} & set(sys.modules)"
+    )
+    for command in ([str(copy)], ["-c", text]):
+        done = subprocess.run(
+            [sys.executable, "-I", *command], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
