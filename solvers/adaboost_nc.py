@@ -387,16 +387,19 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 1
+# >>> shared: tree 2
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
+FEW = 8  # where a node has fewer rows than bins over this, they are sorted instead
 UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
 TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
+XORSHIFT = np.array([12, 25, 27, 33, 0x2545F4914F6CDD1D], dtype=np.uint64)  # xorshift64*'s
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
+     ("low", "f8"), ("high", "f8"),
      ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
      ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
 )  # fmt: skip
@@ -491,11 +494,23 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
 
 
 @kernel(**INNER)
-def _condense(codes, GH, rows, j, bins, found):
+def _sort_few(codes, rows, node, j, near):
+    """The node's rows in the order of feature j, by insertion; overwrites near."""
+    for a in range(node.stop - node.start):
+        i, b = rows[node.start + a], a
+        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
+            near[b] = near[b - 1]
+            b -= 1
+        near[b] = i
+
+
+@kernel(**INNER)
+def _condense(codes, GH, rows, start, stop, j, bins, found):
     """Histogram of one feature without its empty bins, from the rows of a node in the order of the
     feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
     m, last = 0, -1
-    for i in rows:
+    for k in range(start, stop):
+        i = rows[k]
         if codes[i, j] != last:
             last = codes[i, j]
             found[m] = last
@@ -508,29 +523,69 @@ def _condense(codes, GH, rows, j, bins, found):
 
 
 @kernel(**INNER)
-def _impurity(g, h, criterion):
-    """Impurity of a node times its weight h; g is the difference of the classes' weights."""
-    if criterion == 0:
-        return 0.5 * (h - abs(g))
-    if criterion == 1:
-        return 0.5 * (h - g * g / h)
-    total = 0.0
-    for part in (0.5 * (h - g), 0.5 * (h + g)):
-        if part > 0.0:
-            total -= part * math.log2(part / h)
-    return total
+def _fill(codes, GH, rows, node, j, m, bins):
+    """Histogram of one feature; overwrites bins (m + 1, 2)."""
+    for c in range(m + 1):
+        bins[c, 0] = bins[c, 1] = 0
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = codes[i, j]
+        bins[c, 0] += GH[i, 0]
+        bins[c, 1] += GH[i, 1]
 
 
 @kernel(**INNER)
-def _scan(bins, m, g, h, shift, criterion, min_leaf):
-    """Best cut after one of the first m bins of a feature; bins[m] holds the missing values.
+def _draw(state, m):
+    """A random number from 0 to m - 1, by xorshift64*."""
+    x = state[0]
+    x ^= x >> XORSHIFT[0]
+    x ^= x << XORSHIFT[1]
+    x ^= x >> XORSHIFT[2]
+    state[0] = x
+    return (np.int64((x * XORSHIFT[4]) >> XORSHIFT[3]) * m) >> 31
+
+
+@kernel(**INNER)
+def _output(g, h, l2, low, high):
+    """Best value of a leaf within its bounds."""
+    return min(max(-g / (h + l2), low), high)
+
+
+@kernel(**INNER)
+def _impurity(g, h, criterion, l2, monotone, low, high):
+    """Impurity of a node times its weight h; g is the difference of the classes' weights. With l2:
+    the least of g v + (h + l2) v^2 / 2."""
+    if l2 is not None:
+        if monotone is None:
+            return -0.5 * g * g / (h + l2)
+        else:
+            v = _output(g, h, l2, low, high)
+            return (g + 0.5 * (h + l2) * v) * v
+    else:
+        if criterion == 0:
+            return 0.5 * (h - abs(g))
+        if criterion == 1:
+            return 0.5 * (h - g * g / h)
+        total = 0.0
+        for part in (0.5 * (h - g), 0.5 * (h + g)):
+            if part > 0.0:
+                total -= part * math.log2(part / h)
+        return total
+
+
+@kernel(**INNER)
+def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
+    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
 
     Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
     there (if there are none: whether most of the weight does), and the sums on the left.
     """
+    g, h, low, high = node.g, node.h, node.low, node.high
     weight, mask = float(h >> shift), (1 << shift) - 1
-    parent, tie = _impurity(float(g), weight, criterion), TIE * weight
+    parent, tie = _impurity(float(g), weight, criterion, l2, monotone, low, high), TIE * weight
     best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
+    if l2 is not None:
+        best = 0.0  # a cut has to pay
     for side in range(2 if bins[m, 1] > 0 else 1):
         left_g, left_h = side * bins[m, 0], side * bins[m, 1]
         for c in range(m):
@@ -541,8 +596,15 @@ def _scan(bins, m, g, h, shift, criterion, min_leaf):
                 continue
             if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
                 continue
-            gain = parent - _impurity(float(left_g), float(wl), criterion)
-            gain -= _impurity(float(g - left_g), float(wr), criterion)
+            gl, hl, gr, hr = float(left_g), float(wl), float(g - left_g), float(wr)
+            gain = parent - _impurity(gl, hl, criterion, l2, monotone, low, high)
+            gain -= _impurity(gr, hr, criterion, l2, monotone, low, high)
+            if l2 is not None:
+                tie = TIE * (gain - parent)
+            if monotone is not None:
+                step = _output(gr, hr, l2, low, high) - _output(gl, hl, l2, low, high)
+                if monotone[j] * step < 0.0:
+                    continue
             if gain > best + tie:
                 best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
     if bins[m, 1] == 0:
@@ -553,38 +615,59 @@ def _scan(bins, m, g, h, shift, criterion, min_leaf):
 
 
 @kernel(**INNER)
-def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node):
-    """Write the best split over all features into the node; its gain is -1 where there is none.
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
+                state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
+    """Write the best split over all features into the node, or over the first n_drawn in random
+    order that can be split; its gain is -1 where there is none.
 
     Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
     least average gain, the ratio of the gain and the entropy of the cut decides.
     """
     ratio, weight = criterion == 3, float(node.h >> shift)
     node.gain = best = -1.0
-    total, candidates, tie = 0.0, 0, TIE if ratio else TIE * weight
+    total, candidates, tie, n_seen = 0.0, 0, TIE if ratio else TIE * weight, codes.shape[1]
     for turn in range(2 if ratio else 1):
-        for j in range(codes.shape[1]):
-            if order is None:
-                bins, m = hist[node.slot, j], n_codes[j]
+        for a in range(n_seen):
+            j = a
+            if state is not None:
+                if turn == 0:
+                    if candidates == n_drawn:
+                        n_seen = a
+                        break
+                    b = a + _draw(state, n_seen - a)
+                    features[a], features[b] = features[b], features[a]
+                j = features[a]
+            filled, m = bins, n_codes[j]
+            if near is not None and is_few:
+                _sort_few(codes, rows, node, j, near)
+                m = _condense(codes, GH, near, 0, node.stop - node.start, j, bins, found)
+            elif order is not None:
+                m = _condense(codes, GH, order[j], node.start, node.stop, j, bins, found)
+            elif state is not None:
+                _fill(codes, GH, rows, node, j, m, bins)
             else:
-                bins, rows = hist[0, 0], order[j, node.start : node.stop]
-                m = _condense(codes, GH, rows, j, bins, found)
-                if found[m - 1] == n_codes[j]:
-                    m -= 1
+                filled = hist[node.slot, j]
+            if is_few or order is not None:
+                m -= found[m - 1] == n_codes[j]
             gain, cut, missing_left, left_g, left_h = _scan(
-                bins, m, node.g, node.h, shift, criterion, min_leaf
+                filled, m, node, shift, criterion, min_leaf, l2, monotone, j
             )
             score = gain
+            if gain >= 0.0 and turn == 0:
+                total += gain
+                candidates += 1
             if ratio and gain >= 0.0:
                 if turn == 0:
-                    total += gain
-                    candidates += 1
                     continue
-                entropy = _impurity(weight - 2.0 * float(left_h >> shift), weight, criterion)
+                entropy = _impurity(
+                    weight - 2.0 * float(left_h >> shift), weight, criterion, l2, monotone, 0.0, 0.0
+                )
                 score = gain / entropy if gain >= total / candidates - TIE * weight else -1.0
+            if l2 is not None:
+                tie = TIE * (gain + 0.5 * float(node.g) * float(node.g) / (weight + l2))
             if score > best + tie or best < 0.0 <= score:
                 best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
-                node.code = cut if order is None else found[cut]
+                node.code = found[cut] if is_few or order is not None else cut
                 node.left_g, node.left_h = left_g, left_h
 
 
@@ -605,35 +688,45 @@ def _partition(codes, rows, spare, node, missing):
     return left
 
 
-@kernel
+@kernel(nogil=True)
 def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, hist, found, rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
-    """Grow a tree; overwrites nodes and the leaf of each row (n,), returns the number of nodes.
+          min_decrease, l2, monotone, n_drawn, state, features, hist, bins, found, near, rows,
+          n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
+    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
+    returns the number of nodes.
 
     Of two siblings only the smaller one's histogram is built: the other's is the parent's without
     it. The smaller is split first: then log2(n) + 2 histograms are enough. With max_leaves > 0 the
-    highest gain comes first, and as many histograms as leaves are needed.
+    highest gain comes first, and as many histograms as leaves are needed. Where features are drawn,
+    or rows are few, features get histograms one at a time.
     """
-    n, mask = rows.size, (1 << shift) - 1
+    n, mask, few = codes.shape[0], (1 << shift) - 1, 0
+    if near is not None:
+        few = near.size
     root, n_free, n_open, n_nodes, small, large = nodes[0], free.size - 1, 0, 1, 0, -1
     for a in range(free.size):
         free[a] = a
-    root.start, root.stop, root.slot, root.depth, root.child = 0, n, free[n_free], 0, 0
-    root.is_cut = 0
+    root.start, root.stop, root.slot, root.depth, root.child = 0, n_rows, free[n_free], 0, 0
+    root.is_cut, root.low, root.high = 0, -math.inf, math.inf
     g = h = np.int64(0)
-    for i in range(n):
+    for a in range(n_rows):
+        i = a if n_rows == n else rows[a]
         g += GH[i, 0]
         h += GH[i, 1]
-    for i in range(n if max_depth > 1 else 0):  # a stump leaves them in their order
-        rows[i] = i
     root.g, root.h = g, h
     min_gain = min_decrease * float(root.h >> shift)
-    root.is_leaf = max_depth == 0 or abs(root.g) == root.h >> shift
+    root.is_leaf = max_depth == 0 or (l2 is None and abs(root.g) == root.h >> shift)
     while True:
-        if order is None and small >= 0:
+        if order is None and state is None and small >= 0:
             node = nodes[small]
-            _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
-            if large >= 0 and not nodes[large].is_leaf:
+            wanted = not node.is_leaf and node.stop - node.start > few
+            other = False
+            if large >= 0:
+                big = nodes[large]
+                other = not big.is_leaf and big.stop - big.start > few
+            if wanted or other:
+                _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
+            if other:
                 slot = nodes[large].slot
                 for j in range(hist.shape[1]):
                     for c in range(hist.shape[2]):
@@ -645,8 +738,10 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             node = nodes[k]
             if not node.is_leaf:
                 _find_split(
-                    codes, GH, order, n_codes, shift, criterion, min_leaf, hist, found, node
-                )
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
+                    state, features, hist, bins, found, near, rows, node.stop - node.start <= few,
+                    node,
+                )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
                 for a in range(node.start, node.stop):
@@ -671,12 +766,21 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             child.g = node.g - node.left_g if side else node.left_g
             child.h = node.h - node.left_h if side else node.left_h
             child.depth, child.child, child.is_cut = node.depth + 1, 0, 0
+            child.low, child.high = node.low, node.high
             child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
-                             or abs(child.g) == child.h >> shift)  # fmt: skip
+                             or l2 is None and abs(child.g) == child.h >> shift)  # fmt: skip
+        if monotone is not None and monotone[node.feature] != 0:
+            left, right, low, high = nodes[node.child], nodes[node.child + 1], node.low, node.high
+            middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, low, high)
+            middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, low, high)
+            if monotone[node.feature] > 0:
+                left.high = right.low = middle
+            else:
+                left.low = right.high = middle
         if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
             child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
             for a in range(node.start, node.stop):
-                i = a if n_nodes == 3 else rows[a]
+                i = a if node.stop - node.start == n else rows[a]
                 c = codes[i, j]
                 leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
             free[n_free] = node.slot
@@ -742,33 +846,62 @@ class Grower:
         gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
         The sum of all w may be up to `full`
     leaf (n,) : after `grow` each row's node among those of the tree
+    state (1,) : of the random numbers, to be set before `grow` where features are drawn
+    l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
+        value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
     """
 
-    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease):
+    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
+                 l2=None, monotone=None, n_drawn=None):  # fmt: skip
         (n, d), edges = X.shape, bin_edges(X, max_bins)
         self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
         self.edges = np.full((d, self.n_codes.max()), np.inf)
         for j in range(d):
             self.edges[j, : edges[j].size] = edges[j]
         max_depth = n if max_depth is None else min(max_depth, n)
-        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
-        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
         self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
+        self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
+        self.columns = None
         self.shift = n.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
-        self.GH = np.empty((n, 2), dtype=np.int64)
-        self.leaf, self.spare = (np.empty(n, dtype=np.int32) for _ in range(2))
-        self.rows = np.arange(n, dtype=np.int32)
-        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
-        self.ahead = np.empty(BLOCK, dtype=np.int64)
-        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
         if max_bins is None:
-            shape, found = (1, 1, n + 1, 2), n
             self.codes, self.order = self._sort(X, edges)
         else:
-            shape, found = (slots, d, self.n_codes.max() + 1, 2), 0
             self.codes, self.order = self._encode(X, edges), None
-        self.hist, self.found = np.empty(shape, dtype=np.int64), np.empty(found, dtype=np.int32)
+        if n_drawn is not None:
+            self.codes = np.asfortranarray(self.codes)
+        self._allocate()
+
+    def _allocate(self):
+        """Space to grow trees in."""
+        (n, d), (criterion, max_depth, min_leaf, max_leaves, _) = self.codes.shape, self.rules
+        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
+        bins = n + 1 if self.order is not None else self.n_codes.max() + 1
+        is_whole = self.order is None and self.n_drawn is None
+        self.hist = np.empty((slots, d, bins, 2) if is_whole else (1, 1, 1, 2), dtype=np.int64)
+        self.bins, self.near = np.empty((bins, 2), np.int64), None
+        if self.order is None and criterion < 2 and max_depth > 1:  # logarithms cost more
+            self.near = np.empty(bins // FEW, dtype=np.int32)
+        self.GH, self.ahead = np.empty((n, 2), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+        self.leaf, self.spare = (np.empty(n, dtype=np.int32) for _ in range(2))
+        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
+        self.rows, self.in_order = np.arange(n, dtype=np.int32), True
+        self.found, self.features = np.empty(bins, np.int32), np.arange(d, dtype=np.int32)
+        self.state = None if self.n_drawn is None else np.empty(1, dtype=np.uint64)
+        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
+
+    def fork(self, columns=None):
+        """A grower with space of its own, for another thread, on all features or on a part."""
+        twin = copy.copy(self)
+        if columns is not None:
+            layout = "C" if self.codes.flags.c_contiguous else "F"
+            twin.columns, twin.codes = columns, np.array(self.codes[:, columns], order=layout)
+            twin.n_codes = self.n_codes[columns]
+            twin.order = None if self.order is None else self.order[columns]
+            twin.monotone = None if self.monotone is None else self.monotone[columns]
+        twin._allocate()
+        return twin
 
     def _sort(self, X, edges):
         codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
@@ -793,15 +926,29 @@ class Grower:
         _encode(X, self.edges, self.n_codes, low, scale, table, codes)
         return codes
 
-    def grow(self):
-        """Grow a tree on GH; returns its nodes, to be pruned perhaps and collected for `pack`."""
+    def grow(self, rows=None):
+        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
+        collected for `pack`."""
         order = None if self.order is None else self.order.copy()
+        if rows is not None:
+            self.rows[: len(rows)] = rows
+            if order is not None:
+                chosen = np.zeros(order.shape[1], dtype=bool)
+                chosen[rows] = True
+                order = order[chosen[order]].reshape(len(order), -1)
+        elif not self.in_order:
+            self.rows[:] = np.arange(len(self.rows))
+        self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
         count = _grow(
-            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.hist,
-            self.found, self.rows, self.spare, self.ahead, self.free, self.opened, self.nodes,
-            self.leaf,
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.l2,
+            self.monotone, self.n_drawn or 0, self.state, self.features, self.hist, self.bins,
+            self.found, self.near, self.rows, len(self.rows) if rows is None else len(rows),
+            self.spare, self.ahead, self.free, self.opened, self.nodes, self.leaf,
         )  # fmt: skip
-        return self.nodes[:count].copy()
+        nodes = self.nodes[:count].copy()
+        if self.columns is not None:
+            nodes["feature"] = self.columns[nodes["feature"]]
+        return nodes
 
     def pack(self, trees):
         """Finished trees, one after the other, and where each starts; the last start is the end."""
