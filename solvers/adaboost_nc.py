@@ -387,7 +387,7 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 2
+# >>> shared: tree 3
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
@@ -960,7 +960,9 @@ class Grower:
         child = place[first[tree] + nodes["child"]] - starts[tree]
         weight, inner = nodes["h"] >> self.shift, nodes["is_leaf"] == 0
         packed = np.zeros(len(nodes), dtype=NODE)
-        packed["value"] = -nodes["g"] / weight
+        packed["value"] = -nodes["g"] / (weight + (self.l2 or 0.0))
+        if self.monotone is not None:
+            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
         packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
         packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
         packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
@@ -995,6 +997,21 @@ def _add_trees(nodes, starts, weights, X, out):
                 node = nodes[starts[t] + node.child + right]
             total += weights[t] * node.value
         out[i] = total
+
+
+def sum_trees(nodes, starts, weights, X, n_jobs=1):
+    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    out = np.zeros(X.shape[0])
+    if n_jobs == 1:
+        _add_trees(nodes, starts, weights, X, out)
+        return out
+    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
+    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        jobs = [pool.submit(_add_trees, nodes, starts, weights, X[p], out[p]) for p in parts]
+        for job in jobs:
+            job.result()
+    return out
 
 
 # <<< shared: tree
@@ -1206,7 +1223,7 @@ class AdaBoostNC(_Protocol):
         X = self._check_X(X)
         if hasattr(self, "estimators_"):
             return self._votes(X).T @ self.weights_
-        return self._tree_sum(X, self.starts_[:-1], self.weights_)
+        return sum_trees(self.nodes_, self.starts_[:-1], self.weights_, X, self.n_jobs)
 
     def staged_decision_function(self, X):
         """Weighted vote (n,) of the first 1, 2, ... members."""
@@ -1335,23 +1352,6 @@ class AdaBoostNC(_Protocol):
             return False
         return bool(self.callback(self, t, {"objective": objective, "error": error}))
 
-    def _tree_sum(self, X, starts, weights):
-        """Sum of weight times value over the trees; n_jobs threads share the rows."""
-        out = np.zeros(X.shape[0])
-        if self.n_jobs == 1:
-            _add_trees(self.nodes_, starts, weights, X, out)
-            return out
-        cuts = np.linspace(0, out.size, self.n_jobs + 1).astype(int)
-        parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            jobs = [
-                pool.submit(_add_trees, self.nodes_, starts, weights, X[part], out[part])
-                for part in parts
-            ]
-            for job in jobs:
-                job.result()
-        return out
-
     def _each_vote(self, X):
         """Vote (n,) of one member after the other."""
         if hasattr(self, "estimators_"):
@@ -1360,7 +1360,7 @@ class AdaBoostNC(_Protocol):
         else:
             one = np.ones(1)
             for t in range(self.weights_.size):
-                yield self._tree_sum(X, self.starts_[t : t + 1], one)
+                yield sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self.n_jobs)
 
     def _votes(self, X):
         return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])

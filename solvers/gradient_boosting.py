@@ -1,0 +1,1547 @@
+"""Gradient boosting: trees, one after the other, each fitted to the slope of the loss.
+
+    minimise over the sums of trees H:   sum_i w_i loss(H(x_i), y_i)
+
+    classes, y = -1 or +1    log: log(1 + exp(-y H)), exponential: exp(-y H), squared: (y - H)^2 / 2
+    numbers y                squared; huber: squared up to delta, linear beyond; absolute: |y - H|
+
+Method    H_0 is the best constant. Round t, with g_i and h_i the first and second derivative of the
+          loss of row i at H_t-1(x_i), times w_i:
+              order 2   the tree h_t is grown by its gain, half of
+                            G_l^2 / (H_l + l2) + G_r^2 / (H_r + l2) - G^2 / (H + l2)
+                        with G, H the sums of g, h over a node and its children; the value of a
+                        leaf is the Newton step -G / (H + l2), and alpha_t = 1
+              order 1   the tree is fitted to -g by least squares: h_i = w_i in the above; then
+                        alpha_t minimises sum_i w_i loss(H_t-1(x_i) + alpha h_t(x_i), y_i)
+              H_t = H_t-1 + learning_rate alpha_t h_t
+          A level of a tree costs O(n d), the rest of a round O(n). It is a greedy method, without
+          an optimum to be close to: there is no residual.
+Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Algorithm 2 and Theorem 9;
+          Friedman, "Greedy Function Approximation: A Gradient Boosting Machine", 2001; Chen,
+          Guestrin, "XGBoost: A Scalable Tree Boosting System", 2016.
+Departs   Theorem 9's expansion has the inverse of the second derivative where the second derivative
+          belongs; its result is right. Huber's loss has no curvature beyond delta: order 2 takes
+          its bound, 1. The absolute loss has none at all: order 1 only.
+          Order 1 searches the best alpha_t exactly; for the absolute loss it is a weighted median.
+Symbols   paper      here       meaning                                        shape
+          H(x_i)     F          scores of the training rows                    (n,)
+          (r_i)      G          derivative of the loss, w_i times; -r_i        (n,)
+                     H          second derivative, w_i times                   (n,)
+                     GH         both, as whole numbers                         (n, 2)
+          alpha_t    weights_   of the trees, with the learning rate           (T + 1,)
+Use       m = GradientBoosting().fit(X, y); m.predict_proba(X)
+          m = GradientBoostingRegressor(loss="huber").fit(X, y); m.predict(X)
+Origin    ensolve, solvers/gradient_boosting.py, MIT licence
+"""
+
+import copy
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+LOSSES = {"log": 0, "exponential": 1, "squared": 2, "huber": 3, "absolute": 4}
+LARGEST = 700.0  # exponent of the exponential loss
+EPS = 2.0**-52  # part of alpha that the line search leaves open at the least
+STEEP = 1e-12  # ... and part of the slope at its start
+SEARCH = 200  # steps of it at the most; five are usual
+TINY = 1e-280  # sums of derivatives below are none
+GROWN = "all trees were grown"
+ENOUGH = "the loss on the rows held out no longer fell"
+FLAT = "no split lowers the loss"
+STOPPED = "the callback stopped it"
+
+
+# >>> shared: protocol 3
+FORMAT = 1  # of the model files
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is not as exact as asked for."""
+
+
+def kernel(function=None, **options):
+    """njit with a disk cache; without one where no folder for it can be written."""
+    if function is None:
+        return lambda f: kernel(f, **options)
+    cache = function.__module__ != "__main__"  # run as a script, the file is another module
+    try:
+        return njit(cache=cache, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        header["class"], header["params"], header["values"] = (
+            str(header["class"]), dict(header["params"]), dict(header["values"]),
+        )  # fmt: skip
+        return header, arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _at_least(low):
+    """A rule for whole numbers."""
+    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
+
+
+def _one_of(*choices):
+    """A rule for names."""
+    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
+
+
+class _Protocol:
+    """What all estimators share: parameters, validation, labels, score, model files."""
+
+    _allow_nan = False
+    _multi_class = False
+    _rules = {}
+
+    def _set(self, params):
+        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        vars(self).update({name: params[name] for name in self._param_names()})
+
+    @classmethod
+    def _param_names(cls):
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a."""
+        params = {name: getattr(self, name) for name in self._param_names()}
+        for name, value in list(params.items()) if deep else ():
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # an estimator before its own parameters
+            name, _, inner = path.partition("__")
+            known = name in self._param_names()
+            if not known or inner and not hasattr(getattr(self, name), "set_params"):
+                names = ", ".join(self._param_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
+            if inner:
+                getattr(self, name).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=self._multi_class),
+            input_tags=InputTags(allow_nan=self._allow_nan),
+        )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def _check_params(self):
+        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
+        for name, (test, rule) in self._rules.items():
+            value = getattr(self, name)
+            try:
+                good = test(value)
+            except TypeError:
+                good = False
+            if not good:
+                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _check_X(self, X, fitting=False):
+        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
+        who = type(self).__name__
+        if not fitting and not self.__sklearn_is_fitted__():
+            known = sys.modules.get("sklearn.exceptions")
+            error = known.NotFittedError if known else ValueError
+            raise error(f"This {who} instance is not fitted yet; call fit first")
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
+            )
+        names = getattr(X, "columns", None)
+        if names is not None and not all(isinstance(name, str) for name in names):
+            names = None
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        try:
+            X = np.ascontiguousarray(X, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        if X.ndim != 2:
+            raise ValueError(
+                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        n, d = X.shape
+        if n == 0:
+            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
+        if d == 0:
+            raise ValueError(
+                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
+                "while a minimum of 1 is required."
+            )
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if not np.isfinite(square):  # one quick pass; the exact look only on suspicion
+            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                    f"column {column}; fill in or drop such cells first"
+                )
+        if fitting:
+            self.n_features_in_ = d
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        seen = getattr(self, "feature_names_in_", None)
+        if names is not None and seen is not None and list(names) != list(seen):
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                + _name_changes(list(names), list(seen))
+            )
+        if d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if (names is None) != (seen is None):
+            has, lacks = (
+                ("X has", f"{who} was fitted without")
+                if seen is None
+                else ("X does not have valid", f"{who} was fitted with")
+            )
+            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
+        return X
+
+    def _check_rows(self, X, y, sample_weight):
+        """X, y as it is and the example weights: one of each for every row."""
+        who = type(self).__name__
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        X = self._check_X(X, fitting=True)
+        n = X.shape[0]
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; "
+                "pass y.ravel() to avoid this",
+                _data_conversion_warning(),
+                stacklevel=4,
+            )
+            y = y.ravel()
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        if y.dtype.kind == "f" and not np.isfinite([y.min(), y.max()]).all():
+            raise ValueError(f"{who}: Input y contains NaN or infinity")
+        if sample_weight is None:
+            return X, y, np.ones(n)
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+        return X, y, weight
+
+    def _check_fit(self, X, y, sample_weight):
+        """X, y and the example weights, all checked; sets classes_.
+
+        y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
+        """
+        who = type(self).__name__
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        if y.dtype.kind in "biuf":
+            classes = np.array([y.min(), y.max()])
+            codes = y == classes[1]
+            if classes[0] == classes[1] or not (codes | (y == classes[0])).all():
+                classes, codes = np.unique(y, return_inverse=True)
+        else:
+            classes, codes = np.unique(y, return_inverse=True)
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
+            )
+        if sample_weight is not None and not np.bincount(codes, weight).all():
+            raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
+        self.classes_ = classes
+        if self._multi_class:
+            return X, codes.astype(np.intp), weight
+        signs = 2.0 * codes
+        signs -= 1.0
+        return X, signs, weight
+
+    def predict(self, X):
+        """Class of each row; a decision of exactly 0 is the positive class."""
+        decision = self.decision_function(X)
+        if decision.ndim == 2:
+            return self.classes_[decision.argmax(axis=1)]
+        return self.classes_[(decision >= 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose predicted class is y."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path, notes=None):
+        """Write the fitted model to one .npz file, atomically.
+
+        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
+        """
+        who = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
+        arrays, values = {}, {}
+        for name, value in vars(self).items():
+            if not name.endswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                value = np.array([str(v) for v in value])
+            (arrays if isinstance(value, np.ndarray) else values)[name] = value
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        if notes is not None:
+            header["values"]["notes_"] = notes
+        try:
+            text = json.dumps(header, default=lambda v: v.tolist())
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, header=np.array(text), **arrays)
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
+        if set(header["params"]) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**header["params"])
+        fitted = header["values"] | arrays
+        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+        return model
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: protocol
+
+
+# >>> shared: tree 3
+SAMPLE = 100_000  # rows that decide where the bins of a feature end
+BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
+CELLS = 4096  # of the table that turns a value into its bin
+FEW = 8  # where a node has fewer rows than bins over this, they are sorted instead
+UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
+TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
+Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
+XORSHIFT = np.array([12, 25, 27, 33, 0x2545F4914F6CDD1D], dtype=np.uint64)  # xorshift64*'s
+CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
+GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
+     ("low", "f8"), ("high", "f8"),
+     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
+     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+)  # fmt: skip
+NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
+    [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
+     ("missing_left", "i4")], align=True
+)  # fmt: skip
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only: 1 s less
+
+
+def bin_edges(X, max_bins):
+    """Thresholds of each feature: midpoints between neighbouring values if there are at most
+    max_bins of them (None: always), else between quantiles. Missing values take a bin as well."""
+    n, rows, edges = len(X), slice(None), []
+    if max_bins is not None and n > SAMPLE:
+        i, stride = np.arange(SAMPLE), n // SAMPLE
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
+    columns = np.array(X[rows].T, order="C")
+    columns.sort(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(X.sum(axis=0))
+    for j, values in enumerate(columns):
+        steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
+        if values.size < n and steps.size < max_bins:
+            values = np.sort(X[:, j])  # perhaps few values in all: then none may be overlooked
+            steps = np.flatnonzero(values[1:] > values[:-1])
+        bins = n if max_bins is None else max_bins - missing[j]
+        if steps.size >= bins:
+            known = values.size - np.isnan(values).sum() if missing[j] else values.size
+            cuts = np.arange(1, bins) * known // bins - 1
+            steps = steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)]
+            steps = steps[np.diff(steps, prepend=-1) > 0]
+        low, high = values[steps], values[steps + 1]
+        middle = 0.5 * low + 0.5 * high
+        edges.append(np.where((low <= middle) & (middle < high), middle, low))
+    return edges
+
+
+@kernel
+def _encode(X, edges, n_codes, low, scale, table, codes):
+    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            x = X[i, j]
+            if x != x:
+                codes[i, j] = n_codes[j]
+                continue
+            at = (x - low[j]) * scale[j]
+            cell = 0 if at < 0.0 else CELLS - 1 if at >= CELLS else np.int64(at)
+            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
+            while first + 1 < last:  # rarely: most cells hold one threshold at the most
+                middle = (first + last) >> 1
+                if x > edges[j, middle]:
+                    first = middle + 1
+                else:
+                    last = middle
+            codes[i, j] = first + (x > edges[j, first])
+
+
+@kernel(**INNER)
+def _histogram(codes, GH, rows, start, stop, ahead, hist):
+    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
+
+    Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
+    """
+    n, d = codes.shape
+    for j in range(d):
+        for c in range(hist.shape[1]):
+            hist[j, c, 0] = hist[j, c, 1] = 0
+    if stop - start == n:  # all rows, in their order: a sixth of a round of stumps
+        for i in range(n):
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                c = codes[i, j]
+                hist[j, c, 0] += g
+                hist[j, c, 1] += h
+        return
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        if FAR * (stop - start) < n:
+            for k in range(first, last):
+                i = rows[k]
+                ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
+        for k in range(first, last):
+            i = rows[k]
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                c = codes[i, j]
+                hist[j, c, 0] += g
+                hist[j, c, 1] += h
+
+
+@kernel(**INNER)
+def _sort_few(codes, rows, node, j, near):
+    """The node's rows in the order of feature j, by insertion; overwrites near."""
+    for a in range(node.stop - node.start):
+        i, b = rows[node.start + a], a
+        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
+            near[b] = near[b - 1]
+            b -= 1
+        near[b] = i
+
+
+@kernel(**INNER)
+def _condense(codes, GH, rows, start, stop, j, bins, found):
+    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
+    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+    m, last = 0, -1
+    for k in range(start, stop):
+        i = rows[k]
+        if codes[i, j] != last:
+            last = codes[i, j]
+            found[m] = last
+            bins[m, 0] = bins[m, 1] = 0
+            m += 1
+        bins[m - 1, 0] += GH[i, 0]
+        bins[m - 1, 1] += GH[i, 1]
+    bins[m, 0] = bins[m, 1] = 0
+    return m
+
+
+@kernel(**INNER)
+def _fill(codes, GH, rows, node, j, m, bins):
+    """Histogram of one feature; overwrites bins (m + 1, 2)."""
+    for c in range(m + 1):
+        bins[c, 0] = bins[c, 1] = 0
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = codes[i, j]
+        bins[c, 0] += GH[i, 0]
+        bins[c, 1] += GH[i, 1]
+
+
+@kernel(**INNER)
+def _draw(state, m):
+    """A random number from 0 to m - 1, by xorshift64*."""
+    x = state[0]
+    x ^= x >> XORSHIFT[0]
+    x ^= x << XORSHIFT[1]
+    x ^= x >> XORSHIFT[2]
+    state[0] = x
+    return (np.int64((x * XORSHIFT[4]) >> XORSHIFT[3]) * m) >> 31
+
+
+@kernel(**INNER)
+def _output(g, h, l2, low, high):
+    """Best value of a leaf within its bounds."""
+    return min(max(-g / (h + l2), low), high)
+
+
+@kernel(**INNER)
+def _impurity(g, h, criterion, l2, monotone, low, high):
+    """Impurity of a node times its weight h; g is the difference of the classes' weights. With l2:
+    the least of g v + (h + l2) v^2 / 2."""
+    if l2 is not None:
+        if monotone is None:
+            return -0.5 * g * g / (h + l2)
+        else:
+            v = _output(g, h, l2, low, high)
+            return (g + 0.5 * (h + l2) * v) * v
+    else:
+        if criterion == 0:
+            return 0.5 * (h - abs(g))
+        if criterion == 1:
+            return 0.5 * (h - g * g / h)
+        total = 0.0
+        for part in (0.5 * (h - g), 0.5 * (h + g)):
+            if part > 0.0:
+                total -= part * math.log2(part / h)
+        return total
+
+
+@kernel(**INNER)
+def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
+    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
+
+    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
+    there (if there are none: whether most of the weight does), and the sums on the left.
+    """
+    g, h, low, high = node.g, node.h, node.low, node.high
+    weight, mask = float(h >> shift), (1 << shift) - 1
+    parent, tie = _impurity(float(g), weight, criterion, l2, monotone, low, high), TIE * weight
+    best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
+    if l2 is not None:
+        best = 0.0  # a cut has to pay
+    for side in range(2 if bins[m, 1] > 0 else 1):
+        left_g, left_h = side * bins[m, 0], side * bins[m, 1]
+        for c in range(m):
+            left_g += bins[c, 0]
+            left_h += bins[c, 1]
+            wl, wr = left_h >> shift, (h - left_h) >> shift
+            if bins[c, 1] == 0 or wl == 0 or wr == 0:
+                continue
+            if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
+                continue
+            gl, hl, gr, hr = float(left_g), float(wl), float(g - left_g), float(wr)
+            gain = parent - _impurity(gl, hl, criterion, l2, monotone, low, high)
+            gain -= _impurity(gr, hr, criterion, l2, monotone, low, high)
+            if l2 is not None:
+                tie = TIE * (gain - parent)
+            if monotone is not None:
+                step = _output(gr, hr, l2, low, high) - _output(gl, hl, l2, low, high)
+                if monotone[j] * step < 0.0:
+                    continue
+            if gain > best + tie:
+                best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
+    if bins[m, 1] == 0:
+        missing_left = int(2 * (best_h >> shift) >= h >> shift)
+    if cut >= 0 and best < 0.0:
+        best = 0.0  # it was rounding
+    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+
+
+@kernel(**INNER)
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
+                state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
+    """Write the best split over all features into the node, or over the first n_drawn in random
+    order that can be split; its gain is -1 where there is none.
+
+    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
+    least average gain, the ratio of the gain and the entropy of the cut decides.
+    """
+    ratio, weight = criterion == 3, float(node.h >> shift)
+    node.gain = best = -1.0
+    total, candidates, tie, n_seen = 0.0, 0, TIE if ratio else TIE * weight, codes.shape[1]
+    for turn in range(2 if ratio else 1):
+        for a in range(n_seen):
+            j = a
+            if state is not None:
+                if turn == 0:
+                    if candidates == n_drawn:
+                        n_seen = a
+                        break
+                    b = a + _draw(state, n_seen - a)
+                    features[a], features[b] = features[b], features[a]
+                j = features[a]
+            filled, m = bins, n_codes[j]
+            if near is not None and is_few:
+                _sort_few(codes, rows, node, j, near)
+                m = _condense(codes, GH, near, 0, node.stop - node.start, j, bins, found)
+            elif order is not None:
+                m = _condense(codes, GH, order[j], node.start, node.stop, j, bins, found)
+            elif state is not None:
+                _fill(codes, GH, rows, node, j, m, bins)
+            else:
+                filled = hist[node.slot, j]
+            if is_few or order is not None:
+                m -= found[m - 1] == n_codes[j]
+            gain, cut, missing_left, left_g, left_h = _scan(
+                filled, m, node, shift, criterion, min_leaf, l2, monotone, j
+            )
+            score = gain
+            if gain >= 0.0 and turn == 0:
+                total += gain
+                candidates += 1
+            if ratio and gain >= 0.0:
+                if turn == 0:
+                    continue
+                entropy = _impurity(
+                    weight - 2.0 * float(left_h >> shift), weight, criterion, l2, monotone, 0.0, 0.0
+                )
+                score = gain / entropy if gain >= total / candidates - TIE * weight else -1.0
+            if l2 is not None:
+                tie = TIE * (gain + 0.5 * float(node.g) * float(node.g) / (weight + l2))
+            if score > best + tie or best < 0.0 <= score:
+                best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
+                node.code = found[cut] if is_few or order is not None else cut
+                node.left_g, node.left_h = left_g, left_h
+
+
+@kernel(**INNER)
+def _partition(codes, rows, spare, node, missing):
+    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
+    left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = codes[i, j]
+        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
+        rows[left] = i
+        spare[right] = i
+        left += goes_left
+        right += 1 - goes_left
+    for k in range(right):
+        rows[left + k] = spare[k]
+    return left
+
+
+@kernel(nogil=True)
+def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
+          min_decrease, l2, monotone, n_drawn, state, features, hist, bins, found, near, rows,
+          n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
+    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
+    returns the number of nodes.
+
+    Of two siblings only the smaller one's histogram is built: the other's is the parent's without
+    it. The smaller is split first: then log2(n) + 2 histograms are enough. With max_leaves > 0 the
+    highest gain comes first, and as many histograms as leaves are needed. Where features are drawn,
+    or rows are few, features get histograms one at a time.
+    """
+    n, mask, few = codes.shape[0], (1 << shift) - 1, 0
+    if near is not None:
+        few = near.size
+    root, n_free, n_open, n_nodes, small, large = nodes[0], free.size - 1, 0, 1, 0, -1
+    for a in range(free.size):
+        free[a] = a
+    root.start, root.stop, root.slot, root.depth, root.child = 0, n_rows, free[n_free], 0, 0
+    root.is_cut, root.low, root.high = 0, -math.inf, math.inf
+    g = h = np.int64(0)
+    for a in range(n_rows):
+        i = a if n_rows == n else rows[a]
+        g += GH[i, 0]
+        h += GH[i, 1]
+    root.g, root.h = g, h
+    min_gain = min_decrease * float(root.h >> shift)
+    root.is_leaf = max_depth == 0 or (l2 is None and abs(root.g) == root.h >> shift)
+    while True:
+        if order is None and state is None and small >= 0:
+            node = nodes[small]
+            wanted = not node.is_leaf and node.stop - node.start > few
+            other = False
+            if large >= 0:
+                big = nodes[large]
+                other = not big.is_leaf and big.stop - big.start > few
+            if wanted or other:
+                _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
+            if other:
+                slot = nodes[large].slot
+                for j in range(hist.shape[1]):
+                    for c in range(hist.shape[2]):
+                        hist[slot, j, c, 0] -= hist[node.slot, j, c, 0]
+                        hist[slot, j, c, 1] -= hist[node.slot, j, c, 1]
+        for k in (large, small):
+            if k < 0:
+                continue
+            node = nodes[k]
+            if not node.is_leaf:
+                _find_split(
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
+                    state, features, hist, bins, found, near, rows, node.stop - node.start <= few,
+                    node,
+                )  # fmt: skip
+                node.is_leaf = node.gain < min_gain
+            if node.is_leaf:
+                for a in range(node.start, node.stop):
+                    leaf[rows[a]] = k
+                free[n_free] = node.slot
+                n_free += 1
+            else:
+                opened[n_open] = k
+                n_open += 1
+        if n_open == 0 or n_nodes == 2 * max_leaves - 1:
+            break
+        n_open -= 1
+        if max_leaves > 0:
+            for a in range(n_open):
+                if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
+                    opened[a], opened[n_open] = opened[n_open], opened[a]
+        node = nodes[opened[n_open]]
+        node.child, missing = n_nodes, n_codes[node.feature]
+        n_nodes += 2
+        for side in range(2):
+            child = nodes[node.child + side]
+            child.g = node.g - node.left_g if side else node.left_g
+            child.h = node.h - node.left_h if side else node.left_h
+            child.depth, child.child, child.is_cut = node.depth + 1, 0, 0
+            child.low, child.high = node.low, node.high
+            child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
+                             or l2 is None and abs(child.g) == child.h >> shift)  # fmt: skip
+        if monotone is not None and monotone[node.feature] != 0:
+            left, right, low, high = nodes[node.child], nodes[node.child + 1], node.low, node.high
+            middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, low, high)
+            middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, low, high)
+            if monotone[node.feature] > 0:
+                left.high = right.low = middle
+            else:
+                left.low = right.high = middle
+        if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
+            child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
+            for a in range(node.start, node.stop):
+                i = a if node.stop - node.start == n else rows[a]
+                c = codes[i, j]
+                leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+            free[n_free] = node.slot
+            n_free += 1
+            small = large = -1
+            continue
+        middle = _partition(codes, rows, spare, node, missing)
+        nodes[node.child].start, nodes[node.child].stop = node.start, middle
+        nodes[node.child + 1].start, nodes[node.child + 1].stop = middle, node.stop
+        small = node.child + (middle - node.start > node.stop - middle)
+        large = 2 * node.child + 1 - small
+        n_free -= 1
+        nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+        if order is not None:
+            for j in range(codes.shape[1]):
+                _partition(codes, order[j], spare, node, missing)
+    for a in range(n_open):
+        node = nodes[opened[a]]
+        node.is_leaf = 1
+        for b in range(node.start, node.stop):
+            leaf[rows[b]] = opened[a]
+    return n_nodes
+
+
+def _pessimistic(wrong, weight):
+    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
+    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    many = np.maximum(wrong, 1.0)
+    half = np.minimum(many + 0.5, weight)
+    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
+
+
+def prune(nodes, shift):
+    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
+    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
+    weight = (nodes["h"] >> shift).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # that a unit of weight stands for
+    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
+    names = "g", "h", "child", "is_leaf", "is_cut"
+    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    for k in range(len(nodes) - 1, -1, -1):  # children come after their parents
+        if not is_leaf[k]:
+            below = errors[child[k]] + errors[child[k] + 1]
+            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
+    for k in range(len(nodes)):
+        if is_leaf[k] and child[k]:
+            for c in (child[k], child[k] + 1):
+                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+
+
+class Grower:
+    """Grows trees on the rows of X.
+
+    codes (n, d) : how many thresholds of its feature lie below a value; n_codes (d,) for a missing
+        one. Row after row in uint8, for histograms. Without max_bins column after column in int32;
+        then `order` (d, n) has the rows in the order of each feature
+    GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
+        gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
+        The sum of all w may be up to `full`
+    leaf (n,) : after `grow` each row's node among those of the tree
+    state (1,) : of the random numbers, to be set before `grow` where features are drawn
+    l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
+        value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
+    """
+
+    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
+                 l2=None, monotone=None, n_drawn=None):  # fmt: skip
+        (n, d), edges = X.shape, bin_edges(X, max_bins)
+        self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+        self.edges = np.full((d, self.n_codes.max()), np.inf)
+        for j in range(d):
+            self.edges[j, : edges[j].size] = edges[j]
+        max_depth = n if max_depth is None else min(max_depth, n)
+        self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
+        self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
+        self.columns = None
+        self.shift = n.bit_length()
+        self.full = 2.0 ** (UNIT - self.shift)
+        if max_bins is None:
+            self.codes, self.order = self._sort(X, edges)
+        else:
+            self.codes, self.order = self._encode(X, edges), None
+        if n_drawn is not None:
+            self.codes = np.asfortranarray(self.codes)
+        self._allocate()
+
+    def _allocate(self):
+        """Space to grow trees in."""
+        (n, d), (criterion, max_depth, min_leaf, max_leaves, _) = self.codes.shape, self.rules
+        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
+        bins = n + 1 if self.order is not None else self.n_codes.max() + 1
+        is_whole = self.order is None and self.n_drawn is None
+        self.hist = np.empty((slots, d, bins, 2) if is_whole else (1, 1, 1, 2), dtype=np.int64)
+        self.bins, self.near = np.empty((bins, 2), np.int64), None
+        if self.order is None and criterion < 2 and max_depth > 1:  # logarithms cost more
+            self.near = np.empty(bins // FEW, dtype=np.int32)
+        self.GH, self.ahead = np.empty((n, 2), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+        self.leaf, self.spare = (np.empty(n, dtype=np.int32) for _ in range(2))
+        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
+        self.rows, self.in_order = np.arange(n, dtype=np.int32), True
+        self.found, self.features = np.empty(bins, np.int32), np.arange(d, dtype=np.int32)
+        self.state = None if self.n_drawn is None else np.empty(1, dtype=np.uint64)
+        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
+
+    def fork(self, columns=None):
+        """A grower with space of its own, for another thread, on all features or on a part."""
+        twin = copy.copy(self)
+        if columns is not None:
+            layout = "C" if self.codes.flags.c_contiguous else "F"
+            twin.columns, twin.codes = columns, np.array(self.codes[:, columns], order=layout)
+            twin.n_codes = self.n_codes[columns]
+            twin.order = None if self.order is None else self.order[columns]
+            twin.monotone = None if self.monotone is None else self.monotone[columns]
+        twin._allocate()
+        return twin
+
+    def _sort(self, X, edges):
+        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
+        for j, column in enumerate(X.T):
+            codes[j] = np.where(
+                np.isnan(column), self.n_codes[j], np.searchsorted(edges[j], column)
+            )
+            order[j] = np.argsort(codes[j], kind="stable")
+        return codes.T, order
+
+    def _encode(self, X, edges):
+        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+        with np.errstate(over="ignore"):
+            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+        low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
+        table = np.zeros((X.shape[1], CELLS + 1), dtype=np.uint8)
+        for j, edge in enumerate(edges):
+            with np.errstate(over="ignore"):
+                cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
+            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=CELLS))
+        codes = np.empty(X.shape, dtype=np.uint8)
+        _encode(X, self.edges, self.n_codes, low, scale, table, codes)
+        return codes
+
+    def grow(self, rows=None):
+        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
+        collected for `pack`."""
+        order = None if self.order is None else self.order.copy()
+        if rows is not None:
+            self.rows[: len(rows)] = rows
+            if order is not None:
+                chosen = np.zeros(order.shape[1], dtype=bool)
+                chosen[rows] = True
+                order = order[chosen[order]].reshape(len(order), -1)
+        elif not self.in_order:
+            self.rows[:] = np.arange(len(self.rows))
+        self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
+        count = _grow(
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.l2,
+            self.monotone, self.n_drawn or 0, self.state, self.features, self.hist, self.bins,
+            self.found, self.near, self.rows, len(self.rows) if rows is None else len(rows),
+            self.spare, self.ahead, self.free, self.opened, self.nodes, self.leaf,
+        )  # fmt: skip
+        nodes = self.nodes[:count].copy()
+        if self.columns is not None:
+            nodes["feature"] = self.columns[nodes["feature"]]
+        return nodes
+
+    def pack(self, trees):
+        """Finished trees, one after the other, and where each starts; the last start is the end."""
+        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
+        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+        tree, keep = np.repeat(np.arange(len(trees)), np.diff(first)), nodes["is_cut"] == 0
+        place = np.cumsum(keep) - keep  # of a node among those kept
+        starts = np.append(place, keep.sum())[first]
+        child = place[first[tree] + nodes["child"]] - starts[tree]
+        weight, inner = nodes["h"] >> self.shift, nodes["is_leaf"] == 0
+        packed = np.zeros(len(nodes), dtype=NODE)
+        packed["value"] = -nodes["g"] / (weight + (self.l2 or 0.0))
+        if self.monotone is not None:
+            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
+        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
+        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
+        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        for name in ("threshold", "gain", "child", "feature", "missing_left"):
+            packed[name][~inner] = 0
+        return packed[keep], starts
+
+
+def check_trees(nodes, starts, n_features):
+    """True if these arrays, perhaps from a file, are trees that can be walked safely."""
+    if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
+        return False
+    sizes = np.diff(starts)
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
+        return False
+    size, place = np.repeat(sizes, sizes), np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
+    inner, child, feature = nodes["child"] != 0, nodes["child"], nodes["feature"]
+    good = (place < child) & (child < size - 1) & (0 <= feature) & (feature < n_features)
+    return bool((good | ~inner).all())
+
+
+@kernel(nogil=True)
+def _add_trees(nodes, starts, weights, X, out):
+    """out (n,) += sum over the trees of weight times value."""
+    for i in range(X.shape[0]):
+        total = out[i]
+        for t in range(weights.size):
+            node = nodes[starts[t]]
+            while node.child > 0:
+                x = X[i, node.feature]
+                right = x > node.threshold if x == x else node.missing_left == 0
+                node = nodes[starts[t] + node.child + right]
+            total += weights[t] * node.value
+        out[i] = total
+
+
+def sum_trees(nodes, starts, weights, X, n_jobs=1):
+    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    out = np.zeros(X.shape[0])
+    if n_jobs == 1:
+        _add_trees(nodes, starts, weights, X, out)
+        return out
+    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
+    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        jobs = [pool.submit(_add_trees, nodes, starts, weights, X[p], out[p]) for p in parts]
+        for job in jobs:
+            job.result()
+    return out
+
+
+# <<< shared: tree
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@kernel(**INNER)
+def _loss(f, y, loss, delta):
+    """Loss of the score f and its first and second derivative."""
+    if loss == 0:
+        e = math.exp(-abs(f))
+        wrong = (e if y * f >= 0.0 else 1.0) / (1.0 + e)
+        return max(-y * f, 0.0) + math.log1p(e), -y * wrong, e / ((1.0 + e) * (1.0 + e))
+    if loss == 1:
+        e = math.exp(min(-y * f, LARGEST))
+        return e, -y * e, e
+    r = f - y
+    if loss == 2 or loss == 3 and abs(r) <= delta:
+        return 0.5 * r * r, r, 1.0
+    if loss == 3:
+        return delta * (abs(r) - 0.5 * delta), math.copysign(delta, r), 0.0
+    return abs(r), 1.0 * (r > 0.0) - 1.0 * (r < 0.0), 0.0
+
+
+@kernel
+def _evaluate(F, values, leaf, alpha, keep, y, w, loss, delta, G, H):
+    """Weighted loss at F + alpha values[leaf], which becomes F if it is to be kept.
+
+    Overwrites its derivatives G and H. Returns the loss, its slope and curvature in alpha, and the
+    sums of |G| and H.
+    """
+    total = slope = curvature = sum_g = sum_h = 0.0
+    for i in range(F.size):
+        step = values[leaf[i]]
+        f = F[i] + alpha * step
+        if keep:
+            F[i] = f
+        value, g, h = _loss(f, y[i], loss, delta)
+        G[i], H[i] = w[i] * g, w[i] * h
+        total += w[i] * value
+        slope += G[i] * step
+        curvature += H[i] * step * step
+        sum_g += abs(G[i])
+        sum_h += H[i]
+    return total, slope, curvature, sum_g, sum_h
+
+
+@kernel
+def _to_units(G, H, w, unit_g, unit_h, shift, GH):
+    """Derivatives as the trees want them, in whole units; rows without weight do not count."""
+    for i in range(G.size):
+        g = G[i] * unit_g
+        GH[i, 0] = np.int64(g + math.copysign(0.5, g))
+        GH[i, 1] = (np.int64(H[i] * unit_h + 0.5) << shift) + (w[i] > 0.0)
+
+
+# -- boosting -----------------------------------------------------------------------------------
+class _Scores:
+    """Scores F of some rows, the mean loss there and its derivatives."""
+
+    def __init__(self, y, weight, start, loss, delta):
+        n = y.size
+        self.y, self.weight, self.total, self.name = y, weight, weight.sum(), loss
+        self.rule = LOSSES[loss], float(delta)
+        self.F, self.G, self.H = np.full(n, start), np.empty(n), np.empty(n)
+        self.each = np.arange(n, dtype=np.int32)
+        self.move(np.zeros(1), np.zeros(n, dtype=np.int32), 0.0)
+
+    def _at(self, values, leaf, alpha, keep):
+        return _evaluate(
+            self.F, values, leaf, alpha, keep, self.y, self.weight, *self.rule, self.G, self.H
+        )
+
+    def move(self, values, leaf, alpha):
+        """F += alpha values[leaf]."""
+        total, _, _, self.sum_g, self.sum_h = self._at(values, leaf, alpha, True)
+        self.loss = total / self.total
+
+    def search(self, values, leaf):
+        """The alpha >= 0 of least loss at F + alpha values[leaf], a convex function of it: Newton
+        steps, and halves of the bracket, or doubles of alpha, where they leave it."""
+        if self.name == "absolute":
+            step = values[leaf]
+            moves = step != 0.0
+            step, rest, w = step[moves], (self.y - self.F)[moves], self.weight[moves]
+            return max(_median(rest / step, w * np.abs(step)), 0.0) if step.size else 0.0
+        _, slope, curvature, _, _ = self._at(values, leaf, 0.0, False)
+        low, high, alpha, goal = 0.0, math.inf, 0.0, STEEP * abs(slope)
+        for _ in range(SEARCH):
+            low, high = (alpha, high) if slope < 0.0 else (low, alpha)
+            if abs(slope) <= goal or high - low <= EPS * low:
+                break
+            alpha = alpha - slope / curvature if curvature > 0.0 else math.inf
+            if not low < alpha < high:
+                alpha = 0.5 * (low + high) if high < math.inf else 2.0 * low + (low == 0.0)
+            _, slope, curvature, _, _ = self._at(values, leaf, alpha, False)
+        return alpha
+
+
+def _median(values, weights):
+    """The weighted median: where sum w |v - median| is least."""
+    rank = np.argsort(values, kind="stable")
+    values, ends = values[rank], np.cumsum(weights[rank])
+    low = np.searchsorted(ends, 0.5 * ends[-1])
+    high = np.searchsorted(ends, 0.5 * ends[-1], side="right")
+    return 0.5 * values[low] + 0.5 * values[min(high, values.size - 1)]
+
+
+class _Boosted(_Protocol):
+    """What the classifier and the regressor share: all but the meaning of y."""
+
+    _allow_nan = True
+    _rules = {
+        "order": (lambda v: v in (1, 2), "1 or 2"),
+        "n_estimators": _at_least(1),
+        "learning_rate": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        "max_depth": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
+        "max_leaf_nodes": (lambda v: v is None or _at_least(2)[0](v), "None or an integer >= 2"),
+        "min_samples_leaf": _at_least(1),
+        "max_bins": (
+            lambda v: v is None or _at_least(2)[0](v) and v <= 256,
+            "None or an integer from 2 to 256",
+        ),
+        "l2": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
+        "subsample": (lambda v: 0 < v <= 1, "a share in (0, 1]"),
+        "max_features": (
+            lambda v: v >= 1 if isinstance(v, (int, np.integer)) else 0 < v <= 1,
+            "a share in (0, 1] or an integer >= 1",
+        ),
+        "early_stopping": (lambda v: isinstance(v, (bool, np.bool_)), "True or False"),
+        "validation_fraction": (lambda v: 0 < v < 1, "a share in (0, 1)"),
+        "n_iter_no_change": _at_least(1),
+        "monotonic_cst": (
+            lambda v: v is None or np.ndim(v) == 1 and set(np.asarray(v).tolist()) <= {-1, 0, 1},
+            "None or one of -1, 0, 1 for each feature",
+        ),
+        "n_jobs": _at_least(1),
+        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
+    }
+
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and y (n,); sample_weight multiply the loss."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        monotone, n_columns = self._check_features()
+        rng, unseen = np.random.default_rng(self.random_state), None
+        if self.early_stopping:
+            X, y, weight, unseen = self._hold_out(X, y, weight, rng)
+        start, loss = self._start(y, weight), (self.loss, getattr(self, "delta", 1.0))
+        scores, best = _Scores(y, weight, start, *loss), 0
+        if unseen:
+            Z, unseen = unseen[0], _Scores(*unseen[1:], start, *loss)
+        grower = Grower(
+            X, self.max_bins, "gini", self.max_depth, self.min_samples_leaf, self.max_leaf_nodes,
+            0.0, 0.0, monotone,
+        )  # fmt: skip
+        trees, weights = [np.zeros(1, dtype=NODE)], [1.0]
+        trees[0]["value"] = start
+        self.trace_, self.validation_trace_, self.reason_ = [], [], ""
+        while not self.reason_:
+            part, rows = self._draw(grower, n_columns, rng)
+            tree = self._tree(part, rows, scores)
+            values, leaf = tree["value"].copy(), part.leaf
+            if rows is not None:
+                values, leaf = _outputs(tree, X), scores.each
+            alpha = 1.0 if self.order == 2 else scores.search(values, leaf)
+            trees.append(tree)
+            weights.append(self.learning_rate * alpha)
+            scores.move(values, leaf, weights[-1])
+            if unseen:
+                unseen.move(_outputs(tree, Z), unseen.each, weights[-1])
+                self.validation_trace_.append(unseen.loss)
+                best = int(np.argmin(self.validation_trace_)) + 1
+            t = len(trees) - 1
+            if self._report(t, scores.loss):
+                self.reason_ = STOPPED
+            elif len(tree) == 1 and part is grower and rows is None:
+                self.reason_ = FLAT
+            elif min(scores.sum_g, scores.sum_h) < TINY:
+                self.reason_ = FLAT
+            elif unseen and t - best >= self.n_iter_no_change:
+                self.reason_ = ENOUGH
+            elif t == self.n_estimators:
+                self.reason_ = GROWN
+        self._keep(trees, weights, best or t)
+        return self
+
+    def votes(self, X):
+        """Output of every tree, (n, T + 1); the first is the constant to start from."""
+        X, one = self._check_X(X), np.ones(1)
+        votes = [
+            sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self.n_jobs)
+            for t in range(self.weights_.size)
+        ]
+        return np.array(votes).T
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        model = super().load(path)
+        try:
+            T, d = model.weights_.size, int(model.n_features_in_)
+            good = check_trees(model.nodes_, model.starts_, d) and model.starts_.size == T + 1
+            good &= model.weights_.dtype == np.float64 and model.weights_.shape == (T,)
+        except (AttributeError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise ValueError(f"{path} is not a model file of ensolve: its trees are damaged")
+        return model
+
+    def _scores(self, X):
+        X = self._check_X(X)
+        return sum_trees(self.nodes_, self.starts_[:-1], self.weights_, X, self.n_jobs)
+
+    def _staged_scores(self, X):
+        X, total = self._check_X(X), 0.0
+        for t, weight in enumerate(self.weights_):
+            start = self.starts_[t : t + 1]
+            total = total + sum_trees(self.nodes_, start, weight[None], X, self.n_jobs)
+            if t > 0:
+                yield total
+
+    def _check_features(self):
+        """Directions wanted (d,), or None, and the number of features to draw for a tree."""
+        d, monotone, share = self.n_features_in_, self.monotonic_cst, self.max_features
+        if monotone is not None:
+            monotone = np.array(monotone, dtype=np.int64)
+            if monotone.size != d:
+                raise ValueError(
+                    f"{type(self).__name__}: monotonic_cst must name a direction for each of "
+                    f"{d} features, got {monotone.size}"
+                )
+        if share > d:
+            raise ValueError(
+                f"{type(self).__name__}: max_features must be at most the number of features, {d}, "
+                f"got {share}"
+            )
+        whole = isinstance(share, (int, np.integer))
+        return monotone, share if whole else max(1, round(share * d))
+
+    def _hold_out(self, X, y, weight, rng):
+        """X, y, weight to train on, and a list of them to decide when to stop."""
+        groups = [np.flatnonzero(y == label) for label in (-1.0, 1.0)]
+        if not hasattr(self, "classes_"):
+            groups = [np.arange(y.size)]
+        held_out = np.zeros(y.size, dtype=bool)
+        for group in groups:
+            count = max(1, round(self.validation_fraction * group.size))
+            held_out[rng.permutation(group)[:count]] = True
+        for rows in (held_out, ~held_out):
+            if not all((rows & (weight > 0))[group].any() for group in groups):
+                raise ValueError(
+                    f"{type(self).__name__}: early_stopping needs at least two rows "
+                    f"{'of each class' if len(groups) > 1 else ''} with a weight > 0 "
+                    "for each part; give more rows or set early_stopping=False"
+                )
+        train, test = ([part[rows] for part in (X, y, weight)] for rows in (~held_out, held_out))
+        return *train, test
+
+    def _draw(self, grower, n_columns, rng):
+        """A grower on the features, and the rows, drawn for a tree; None: all rows."""
+        (n, d), rows = grower.codes.shape, None
+        if n_columns < d:
+            GH, grower = grower.GH, grower.fork(np.sort(rng.choice(d, n_columns, replace=False)))
+            grower.GH = GH
+        if self.subsample < 1:
+            chosen, count = np.zeros(n, dtype=bool), max(1, round(self.subsample * n))
+            chosen[rng.choice(n, count, replace=False, shuffle=False)] = True
+            rows = np.flatnonzero(chosen)
+        return grower, rows
+
+    def _tree(self, grower, rows, scores):
+        """The tree of a round, finished; its nodes are the leaves that grower.leaf tells."""
+        second, sum_h = scores.weight, scores.total
+        if self.order == 2 and self.loss != "huber":
+            second, sum_h = scores.H, scores.sum_h
+        unit_g, unit_h = grower.full / max(scores.sum_g, TINY), grower.full / sum_h
+        _to_units(scores.G, second, scores.weight, unit_g, unit_h, grower.shift, grower.GH)
+        grower.l2 = float(self.l2 * unit_h)
+        nodes = grower.grow(rows)
+        tree, _ = grower.pack([nodes])
+        tree["value"] *= unit_h / unit_g
+        tree["gain"] *= (nodes["h"][0] >> grower.shift) * unit_h / unit_g / unit_g
+        return tree
+
+    def _keep(self, trees, weights, t):
+        """Set the fitted attributes: the first t trees, which may be fewer than were grown."""
+        self.nodes_ = np.concatenate(trees[: t + 1])
+        self.starts_ = np.cumsum([0, *map(len, trees[: t + 1])], dtype=np.int64)
+        self.weights_, self.trace_ = np.array(weights[: t + 1]), np.array(self.trace_[:t])
+        self.n_iter_, self.objective_, self.residual_ = t, float(self.trace_[-1]), None
+        self.converged_ = self.reason_ != STOPPED
+        if self.early_stopping:
+            self.validation_trace_ = np.array(self.validation_trace_)
+        else:
+            del self.validation_trace_
+        gains = np.bincount(self.nodes_["feature"], self.nodes_["gain"], self.n_features_in_)
+        self.feature_importances_ = gains / gains.sum() if gains.any() else gains
+
+    def _report(self, t, objective):
+        """Keep the state of the round; True when the callback asks to stop."""
+        self.n_iter_, self.objective_, info = t, objective, {"objective": objective}
+        self.trace_.append(objective)
+        if self.validation_trace_:
+            info["validation"] = self.validation_trace_[-1]
+        if self.verbose:
+            texts = "".join(f"  {name} {value:.9e}" for name, value in info.items())
+            print(f"{type(self).__name__} {t:5d}{texts}")
+        return self.callback is not None and bool(self.callback(self, t, info))
+
+
+def _outputs(tree, X):
+    """Value of one tree for each row."""
+    return sum_trees(tree, np.zeros(1, dtype=np.int64), np.ones(1), X)
+
+
+class GradientBoosting(_Boosted):
+    """Gradient boosting of trees, for two classes.
+
+    Parameters
+    ----------
+    loss : "log", "exponential" or "squared"
+        What is minimised.
+    order : 1 or 2
+        2: trees take Newton steps, as in XGBoost. 1: trees are fitted to the gradient, and a line
+        search weighs each.
+    n_estimators : int >= 1
+        Number of trees, or the most of them with early stopping.
+    learning_rate : float > 0
+        Part of each step that is taken.
+    max_depth : None or int >= 1
+        Depth of a tree.
+    max_leaf_nodes : None or int >= 2
+        Most leaves; the splits of the highest gain come first.
+    min_samples_leaf : int >= 1
+        Fewest rows in a leaf.
+    max_bins : None or int from 2 to 256
+        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+    l2 : float >= 0
+        Penalty on the squared values of the leaves.
+    subsample : float in (0, 1]
+        Share of the rows, drawn for each tree, that it is grown on.
+    max_features : float in (0, 1] or int >= 1
+        Share or number of the features, drawn for each tree, that it may use.
+    early_stopping : bool
+        Whether rows are held out, and the number of trees is that of the least loss there.
+    validation_fraction : float in (0, 1)
+        Share of the rows to hold out.
+    n_iter_no_change : int >= 1
+        Rounds without a lower loss there that end the run.
+    monotonic_cst : None or list of -1, 0, 1
+        For each feature whether the score may only rise (1) or only fall (-1) with it.
+    n_jobs : int >= 1
+        Threads for prediction.
+    random_state : None or int
+        Seed of the draws.
+    verbose : int
+        1 prints a line a round.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every round; True stops.
+
+    Attributes
+    ----------
+    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on; tree 0 is the
+        constant to start from
+    weights_ (T + 1,) : 1 for the constant, learning_rate times alpha_t for the others
+    feature_importances_ (d,) : gains of the splits on a feature, sum 1
+    objective_, trace_ : weighted mean loss of the training rows, and after each round
+    validation_trace_ : that of the rows held out, early stopping only
+    residual_ : None: nothing certifies a greedy method
+    n_iter_ : rounds kept
+    converged_, reason_ : whether the run came to its regular end, and why it ended
+    classes_, n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = GradientBoosting(early_stopping=True, random_state=0).fit(X, y)
+    >>> model.predict_proba(X), model.n_iter_, model.reason_
+    """
+
+    _rules = {"loss": _one_of("log", "exponential", "squared"), **_Boosted._rules}
+
+    def __init__(
+        self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
+        max_leaf_nodes=None, min_samples_leaf=20, max_bins=256, l2=1.0, subsample=1.0,
+        max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
+        monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def _start(self, y, weight):
+        """The best constant."""
+        high, low = weight[y > 0].sum(), weight[y < 0].sum()
+        if self.loss == "squared":
+            return (high - low) / (high + low)
+        return math.log(high / low) * (1.0 if self.loss == "log" else 0.5)
+
+    def _probabilities(self, scores):
+        if self.loss == "squared":
+            positive = np.clip(0.5 + 0.5 * scores, 0.0, 1.0)
+        else:
+            e = np.exp(-np.abs(scores) * (1.0 if self.loss == "log" else 2.0))
+            positive = np.where(scores >= 0, 1.0, e) / (1.0 + e)
+        return np.column_stack([1.0 - positive, positive])
+
+    def decision_function(self, X):
+        """Score of each row, (n,); the positive class has scores >= 0."""
+        return self._scores(X)
+
+    def predict_proba(self, X):
+        """Probabilities of both classes, (n, 2)."""
+        return self._probabilities(self._scores(X))
+
+    def staged_decision_function(self, X):
+        """Score (n,) after 1, 2, ... rounds."""
+        yield from self._staged_scores(X)
+
+    def staged_predict(self, X):
+        """Class of each row after 1, 2, ... rounds."""
+        for scores in self._staged_scores(X):
+            yield self.classes_[(scores >= 0).astype(np.intp)]
+
+    def staged_predict_proba(self, X):
+        """Probabilities of both classes after 1, 2, ... rounds."""
+        yield from map(self._probabilities, self._staged_scores(X))
+
+
+class GradientBoostingRegressor(_Boosted):
+    """Gradient boosting of trees, for numbers; parameters and attributes as of GradientBoosting.
+
+    Parameters
+    ----------
+    loss : "squared", "huber" or "absolute"
+        What is minimised; "absolute" has no curvature and needs order=1.
+    delta : float > 0
+        Difference to y from which on Huber's loss is linear.
+    order, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, max_bins, l2, \
+subsample, max_features, early_stopping, validation_fraction, n_iter_no_change, monotonic_cst, \
+n_jobs, random_state, verbose, callback : as in GradientBoosting
+    """
+
+    _rules = {
+        "loss": _one_of("squared", "huber", "absolute"),
+        "delta": (lambda v: 0 < v < np.inf, "a finite number > 0"),
+        **_Boosted._rules,
+    }
+
+    def __init__(
+        self, loss="squared", delta=1.0, order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
+        max_leaf_nodes=None, min_samples_leaf=20, max_bins=256, l2=1.0, subsample=1.0,
+        max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
+        monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "regressor", None
+        tags.regressor_tags = RegressorTags()
+        return tags
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "nodes_")
+
+    def _check_params(self):
+        super()._check_params()
+        if self.loss == "absolute" and self.order == 2:
+            raise ValueError(
+                f"{type(self).__name__}: the absolute loss has no curvature, order=2 needs one; "
+                "set order=1, or take loss='huber' with a small delta"
+            )
+
+    def _check_fit(self, X, y, sample_weight):
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        try:
+            y = np.ascontiguousarray(y, dtype=np.float64)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: y must hold numbers ({error})") from None
+        if not np.isfinite(y).all():
+            raise ValueError(f"{type(self).__name__}: Input y contains NaN or infinity")
+        if not weight.any():
+            raise ValueError(f"{type(self).__name__}: sample_weight is zero on all rows")
+        return X, y, weight
+
+    def _start(self, y, weight):
+        """The best constant; from the median, a line search finds that of Huber's loss."""
+        if self.loss == "squared":
+            return np.average(y, weights=weight)
+        start = _median(y, weight)
+        if self.loss == "huber":
+            scores, one = _Scores(y, weight, start, self.loss, self.delta), np.ones(1)
+            side = 1.0 if scores.G.sum() < 0 else -1.0
+            start += side * scores.search(side * one, np.zeros(y.size, dtype=np.int32))
+        return start
+
+    def predict(self, X):
+        """Number for each row, (n,)."""
+        return self._scores(X)
+
+    def staged_predict(self, X):
+        """Number for each row after 1, 2, ... rounds."""
+        yield from self._staged_scores(X)
+
+    def score(self, X, y, sample_weight=None):
+        """R^2: the part of the variance of y that is explained."""
+        y, w = np.asarray(y, dtype=np.float64), sample_weight
+        rest = np.average((y - self.predict(X)) ** 2, weights=w)
+        return float(1.0 - rest / np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
+    labels = np.repeat(["left", "right"], 200)
+    for model in (GradientBoosting(), GradientBoosting(order=1), GradientBoosting("exponential")):
+        model.fit(blobs, labels)
+        print(f"{model!r}: {model.n_iter_} trees, {model.reason_}, loss {model.objective_:.3e}, "
+              f"accuracy {model.score(blobs, labels):.3f}")  # fmt: skip
+        if model.loss == "log":
+            right = model.predict_proba(blobs)[np.arange(400), (labels == "right").astype(int)]
+            assert abs(model.objective_ + np.log(right).mean()) <= 1e-9
+    model = GradientBoostingRegressor("huber").fit(blobs, blobs[:, 0] ** 2)
+    print(f"{model!r}: R^2 {model.score(blobs, blobs[:, 0] ** 2):.3f}")
