@@ -12,4 +12,5 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "mdboost": ("cqboost", "MDBoost", "tanh"),
     "lpboost": ("cqboost", "LPBoost", "tanh"),
     "cgboost": ("cqboost", "CGBoost", "tanh"),
+    "gradient-boosting": ("gradient_boosting", "GradientBoosting", "none"),
 }

@@ -1404,7 +1404,7 @@ class GradientBoosting(_Boosted):
 
     def __init__(
         self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=20, max_bins=256, l2=1.0, subsample=1.0,
+        max_leaf_nodes=None, min_samples_leaf=10, max_bins=256, l2=1.0, subsample=1.0,
         max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
         monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
@@ -1469,7 +1469,7 @@ n_jobs, random_state, verbose, callback : as in GradientBoosting
 
     def __init__(
         self, loss="squared", delta=1.0, order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=20, max_bins=256, l2=1.0, subsample=1.0,
+        max_leaf_nodes=None, min_samples_leaf=10, max_bins=256, l2=1.0, subsample=1.0,
         max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
         monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
