@@ -574,7 +574,7 @@ def _impurity(g, h, criterion, l2, monotone, low, high):
 
 
 @kernel(**INNER)
-def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
+def _scan(bins, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j):
     """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
 
     Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
@@ -592,7 +592,7 @@ def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
             left_g += bins[c, 0]
             left_h += bins[c, 1]
             wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bins[c, 1] == 0 or wl == 0 or wr == 0:
+            if bins[c, 1] == 0 or wl < min_weight or wr < min_weight:
                 continue
             if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
                 continue
@@ -615,8 +615,8 @@ def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
 
 
 @kernel(**INNER)
-def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
-                state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
+                n_drawn, state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
     """Write the best split over all features into the node, or over the first n_drawn in random
     order that can be split; its gain is -1 where there is none.
 
@@ -650,13 +650,15 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monot
             if is_few or order is not None:
                 m -= found[m - 1] == n_codes[j]
             gain, cut, missing_left, left_g, left_h = _scan(
-                filled, m, node, shift, criterion, min_leaf, l2, monotone, j
+                filled, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j
             )
+            if gain < 0.0:
+                continue
             score = gain
-            if gain >= 0.0 and turn == 0:
+            if turn == 0:
                 total += gain
                 candidates += 1
-            if ratio and gain >= 0.0:
+            if ratio:
                 if turn == 0:
                     continue
                 entropy = _impurity(
@@ -690,8 +692,8 @@ def _partition(codes, rows, spare, node, missing):
 
 @kernel(nogil=True)
 def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, l2, monotone, n_drawn, state, features, hist, bins, found, near, rows,
-          n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
+          min_decrease, min_weight, l2, monotone, n_drawn, state, features, hist, bins, found, near,
+          rows, n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
     """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
     returns the number of nodes.
 
@@ -738,9 +740,9 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             node = nodes[k]
             if not node.is_leaf:
                 _find_split(
-                    codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
-                    state, features, hist, bins, found, near, rows, node.stop - node.start <= few,
-                    node,
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
+                    n_drawn, state, features, hist, bins, found, near, rows,
+                    node.stop - node.start <= few, node,
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
@@ -844,7 +846,7 @@ class Grower:
         then `order` (d, n) has the rows in the order of each feature
     GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
         gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
-        The sum of all w may be up to `full`
+        The sum of all w may be up to `full`; that of a leaf is at least `min_weight`
     leaf (n,) : after `grow` each row's node among those of the tree
     state (1,) : of the random numbers, to be set before `grow` where features are drawn
     l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
@@ -861,7 +863,7 @@ class Grower:
         max_depth = n if max_depth is None else min(max_depth, n)
         self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
         self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
-        self.columns = None
+        self.columns, self.min_weight = None, 1
         self.shift = n.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         if max_bins is None:
@@ -940,10 +942,11 @@ class Grower:
             self.rows[:] = np.arange(len(self.rows))
         self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
         count = _grow(
-            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.l2,
-            self.monotone, self.n_drawn or 0, self.state, self.features, self.hist, self.bins,
-            self.found, self.near, self.rows, len(self.rows) if rows is None else len(rows),
-            self.spare, self.ahead, self.free, self.opened, self.nodes, self.leaf,
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.min_weight,
+            self.l2, self.monotone, self.n_drawn or 0, self.state, self.features, self.hist,
+            self.bins, self.found, self.near, self.rows,
+            len(self.rows) if rows is None else len(rows), self.spare, self.ahead, self.free,
+            self.opened, self.nodes, self.leaf,
         )  # fmt: skip
         nodes = self.nodes[:count].copy()
         if self.columns is not None:

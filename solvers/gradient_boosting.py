@@ -51,6 +51,7 @@ LARGEST = 700.0  # exponent of the exponential loss
 EPS = 2.0**-52  # part of alpha that the line search leaves open at the least
 STEEP = 1e-12  # ... and part of the slope at its start
 SEARCH = 200  # steps of it at the most; five are usual
+ROUNDING = 1e-6  # more than what units may change of the weight of a leaf
 TINY = 1e-280  # sums of derivatives below are none
 GROWN = "all trees were grown"
 ENOUGH = "the loss on the rows held out no longer fell"
@@ -582,7 +583,7 @@ def _impurity(g, h, criterion, l2, monotone, low, high):
 
 
 @kernel(**INNER)
-def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
+def _scan(bins, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j):
     """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
 
     Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
@@ -600,7 +601,7 @@ def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
             left_g += bins[c, 0]
             left_h += bins[c, 1]
             wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bins[c, 1] == 0 or wl == 0 or wr == 0:
+            if bins[c, 1] == 0 or wl < min_weight or wr < min_weight:
                 continue
             if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
                 continue
@@ -623,8 +624,8 @@ def _scan(bins, m, node, shift, criterion, min_leaf, l2, monotone, j):
 
 
 @kernel(**INNER)
-def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
-                state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
+def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
+                n_drawn, state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
     """Write the best split over all features into the node, or over the first n_drawn in random
     order that can be split; its gain is -1 where there is none.
 
@@ -658,13 +659,15 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monot
             if is_few or order is not None:
                 m -= found[m - 1] == n_codes[j]
             gain, cut, missing_left, left_g, left_h = _scan(
-                filled, m, node, shift, criterion, min_leaf, l2, monotone, j
+                filled, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j
             )
+            if gain < 0.0:
+                continue
             score = gain
-            if gain >= 0.0 and turn == 0:
+            if turn == 0:
                 total += gain
                 candidates += 1
-            if ratio and gain >= 0.0:
+            if ratio:
                 if turn == 0:
                     continue
                 entropy = _impurity(
@@ -698,8 +701,8 @@ def _partition(codes, rows, spare, node, missing):
 
 @kernel(nogil=True)
 def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, l2, monotone, n_drawn, state, features, hist, bins, found, near, rows,
-          n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
+          min_decrease, min_weight, l2, monotone, n_drawn, state, features, hist, bins, found, near,
+          rows, n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
     """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
     returns the number of nodes.
 
@@ -746,9 +749,9 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             node = nodes[k]
             if not node.is_leaf:
                 _find_split(
-                    codes, GH, order, n_codes, shift, criterion, min_leaf, l2, monotone, n_drawn,
-                    state, features, hist, bins, found, near, rows, node.stop - node.start <= few,
-                    node,
+                    codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
+                    n_drawn, state, features, hist, bins, found, near, rows,
+                    node.stop - node.start <= few, node,
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
@@ -852,7 +855,7 @@ class Grower:
         then `order` (d, n) has the rows in the order of each feature
     GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
         gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
-        The sum of all w may be up to `full`
+        The sum of all w may be up to `full`; that of a leaf is at least `min_weight`
     leaf (n,) : after `grow` each row's node among those of the tree
     state (1,) : of the random numbers, to be set before `grow` where features are drawn
     l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
@@ -869,7 +872,7 @@ class Grower:
         max_depth = n if max_depth is None else min(max_depth, n)
         self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
         self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
-        self.columns = None
+        self.columns, self.min_weight = None, 1
         self.shift = n.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         if max_bins is None:
@@ -948,10 +951,11 @@ class Grower:
             self.rows[:] = np.arange(len(self.rows))
         self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
         count = _grow(
-            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.l2,
-            self.monotone, self.n_drawn or 0, self.state, self.features, self.hist, self.bins,
-            self.found, self.near, self.rows, len(self.rows) if rows is None else len(rows),
-            self.spare, self.ahead, self.free, self.opened, self.nodes, self.leaf,
+            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.min_weight,
+            self.l2, self.monotone, self.n_drawn or 0, self.state, self.features, self.hist,
+            self.bins, self.found, self.near, self.rows,
+            len(self.rows) if rows is None else len(rows), self.spare, self.ahead, self.free,
+            self.opened, self.nodes, self.leaf,
         )  # fmt: skip
         nodes = self.nodes[:count].copy()
         if self.columns is not None:
@@ -1068,12 +1072,12 @@ def _evaluate(F, values, leaf, alpha, keep, y, w, loss, delta, G, H):
 
 
 @kernel
-def _to_units(G, H, w, unit_g, unit_h, shift, GH):
-    """Derivatives as the trees want them, in whole units; rows without weight do not count."""
+def _to_units(G, H, unit_g, unit_h, shift, GH):
+    """Derivatives as the trees want them, in whole units."""
     for i in range(G.size):
         g = G[i] * unit_g
         GH[i, 0] = np.int64(g + math.copysign(0.5, g))
-        GH[i, 1] = (np.int64(H[i] * unit_h + 0.5) << shift) + (w[i] > 0.0)
+        GH[i, 1] = (np.int64(H[i] * unit_h + 0.5) << shift) + 1
 
 
 # -- boosting -----------------------------------------------------------------------------------
@@ -1139,6 +1143,7 @@ class _Boosted(_Protocol):
         "max_depth": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
         "max_leaf_nodes": (lambda v: v is None or _at_least(2)[0](v), "None or an integer >= 2"),
         "min_samples_leaf": _at_least(1),
+        "min_child_weight": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
         "max_bins": (
             lambda v: v is None or _at_least(2)[0](v) and v <= 256,
             "None or an integer from 2 to 256",
@@ -1165,6 +1170,8 @@ class _Boosted(_Protocol):
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
         monotone, n_columns = self._check_features()
+        if not weight.all():  # no row without weight may place a threshold
+            X, y, weight = (part[weight > 0] for part in (X, y, weight))
         rng, unseen = np.random.default_rng(self.random_state), None
         if self.early_stopping:
             X, y, weight, unseen = self._hold_out(X, y, weight, rng)
@@ -1261,21 +1268,19 @@ class _Boosted(_Protocol):
         return monotone, share if whole else max(1, round(share * d))
 
     def _hold_out(self, X, y, weight, rng):
-        """X, y, weight to train on, and a list of them to decide when to stop."""
-        groups = [np.flatnonzero(y == label) for label in (-1.0, 1.0)]
-        if not hasattr(self, "classes_"):
-            groups = [np.arange(y.size)]
+        """X, y, weight to train on, and a list of them to decide when to stop; of each class."""
+        labels = y if hasattr(self, "classes_") else np.zeros(y.size)
         held_out = np.zeros(y.size, dtype=bool)
-        for group in groups:
-            count = max(1, round(self.validation_fraction * group.size))
-            held_out[rng.permutation(group)[:count]] = True
-        for rows in (held_out, ~held_out):
-            if not all((rows & (weight > 0))[group].any() for group in groups):
+        for label in np.unique(labels):
+            rows = np.flatnonzero(labels == label)
+            if rows.size < 2:
                 raise ValueError(
-                    f"{type(self).__name__}: early_stopping needs at least two rows "
-                    f"{'of each class' if len(groups) > 1 else ''} with a weight > 0 "
-                    "for each part; give more rows or set early_stopping=False"
+                    f"{type(self).__name__}: early_stopping needs two rows or more"
+                    f"{' of each class' * hasattr(self, 'classes_')} to hold some of them out, "
+                    f"got {rows.size}; set early_stopping=False"
                 )
+            count = min(max(1, round(self.validation_fraction * rows.size)), rows.size - 1)
+            held_out[rng.permutation(rows)[:count]] = True
         train, test = ([part[rows] for part in (X, y, weight)] for rows in (~held_out, held_out))
         return *train, test
 
@@ -1297,8 +1302,9 @@ class _Boosted(_Protocol):
         if self.order == 2 and self.loss != "huber":
             second, sum_h = scores.H, scores.sum_h
         unit_g, unit_h = grower.full / max(scores.sum_g, TINY), grower.full / sum_h
-        _to_units(scores.G, second, scores.weight, unit_g, unit_h, grower.shift, grower.GH)
+        _to_units(scores.G, second, unit_g, unit_h, grower.shift, grower.GH)
         grower.l2 = float(self.l2 * unit_h)
+        grower.min_weight = max(1, int(self.min_child_weight * unit_h * (1.0 - ROUNDING)))
         nodes = grower.grow(rows)
         tree, _ = grower.pack([nodes])
         tree["value"] *= unit_h / unit_g
@@ -1356,6 +1362,8 @@ class GradientBoosting(_Boosted):
         Most leaves; the splits of the highest gain come first.
     min_samples_leaf : int >= 1
         Fewest rows in a leaf.
+    min_child_weight : float >= 0
+        Least sum of the second derivatives in a leaf; with order=1, of the weights.
     max_bins : None or int from 2 to 256
         Most bins of a feature: splits are exact when it has no more values. None: always exact.
     l2 : float >= 0
@@ -1404,9 +1412,10 @@ class GradientBoosting(_Boosted):
 
     def __init__(
         self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=10, max_bins=256, l2=1.0, subsample=1.0,
-        max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
-        monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
+        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
+        subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
+        n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1456,9 +1465,9 @@ class GradientBoostingRegressor(_Boosted):
         What is minimised; "absolute" has no curvature and needs order=1.
     delta : float > 0
         Difference to y from which on Huber's loss is linear.
-    order, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, max_bins, l2, \
-subsample, max_features, early_stopping, validation_fraction, n_iter_no_change, monotonic_cst, \
-n_jobs, random_state, verbose, callback : as in GradientBoosting
+    order, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, \
+min_child_weight, max_bins, l2, subsample, max_features, early_stopping, validation_fraction, \
+n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in GradientBoosting
     """
 
     _rules = {
@@ -1469,9 +1478,10 @@ n_jobs, random_state, verbose, callback : as in GradientBoosting
 
     def __init__(
         self, loss="squared", delta=1.0, order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=10, max_bins=256, l2=1.0, subsample=1.0,
-        max_features=1.0, early_stopping=False, validation_fraction=0.1, n_iter_no_change=10,
-        monotonic_cst=None, n_jobs=1, random_state=None, verbose=0, callback=None,
+        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
+        subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
+        n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
+        callback=None,
     ):  # fmt: skip
         self._set(locals())
 

@@ -79,7 +79,6 @@ def test_all_methods_are_listed():
 NOT_FOR = {  # checks that are not meant for a method: why
     "AdaBoost": {"check_class_weight_classifiers": "boosting outgrows the weights it starts from"},
     "AdaBoostNC": {"check_sample_weight_equivalence_on_dense_data": "draws rows by weight"},
-    "GradientBoosting": {"check_sample_weight_equivalence_on_dense_data": "leaves count rows"},
     "Stacking": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
     "Calibrated": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
 }
