@@ -243,13 +243,13 @@ CASES.remove((GradientBoostingRegressor, "absolute", 2))
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
 def test_matches_naive_tree_by_tree(cls, loss, order):
     tally = {"trees": 0, "splits": 0, "ties": 0}
-    for seed in range(24):
+    for seed in range(18):
         X, y, w, params = random_problem(seed, cls is GradientBoostingRegressor)
         if order == 1 and cls is GradientBoosting:  # trees without error have no best step
             params["min_samples_leaf"] = 5
         model = cls(loss=loss, order=order, **params).fit(X, y, w)
         naive_boosting(model, X, y, np.ones(len(y)) if w is None else w, tally)
-    assert tally["trees"] > 70 and tally["splits"] > 200, tally
+    assert tally["trees"] > 50 and tally["splits"] > 150, tally
     assert tally["ties"] <= 0.01 * tally["splits"], tally
 
 
@@ -275,7 +275,7 @@ def test_splits_that_the_naive_code_would_miss_are_found_to_be_wrong():
 
 
 def test_first_order_is_scikit_learns_gradient_boosting():
-    """Least squares: the best step of a tree is 1, or more to make up for leaves that l2 shrinks."""
+    """Least squares: the best step is 1, or more to make up for leaves that l2 shrinks."""
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, y = waves(200)
     params = dict(n_estimators=30, learning_rate=0.2, max_depth=3, min_samples_leaf=4)
@@ -824,7 +824,7 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
     ("params", "text"),
     [
         ({"loss": "hinge"}, "loss must be one of "),
-        ({"order": 3}, "order must be one of 1, 2, got 3|order must be one of 2, 1, got 3"),
+        ({"order": 3}, "order must be .*, got 3"),
         ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
         ({"learning_rate": 0.0}, "learning_rate must be .*, got 0.0"),
         ({"learning_rate": np.inf}, "learning_rate must be .*, got inf"),
@@ -849,7 +849,7 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
     ],
 )
 def test_parameter_errors(params, text, cls):
-    with pytest.raises(ValueError, match=f"{cls.__name__}: ({text})"):
+    with pytest.raises(ValueError, match=f"{cls.__name__}: {text}"):
         cls(**params).fit(*data_for(cls, 30))
 
 
