@@ -1,0 +1,883 @@
+"""Tests for solvers/gradient_boosting.py."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import brentq, minimize_scalar
+
+import datasets
+from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+
+pytestmark = pytest.mark.bounds
+
+TIE = 1e-9  # splits whose gains differ by less than this part of their size are equally good
+RTOL = 1e-6  # of leaf values, gains and steps
+BOTH = (GradientBoosting, GradientBoostingRegressor)
+
+
+# -- slow and obvious references ------------------------------------------------------------------
+def naive_loss(loss, y, F, delta=1.0):
+    """Loss of each row, its first and its second derivative in F; y is -1 or 1 for a classifier."""
+    r = y - F
+    if loss == "log":
+        p = 1 / (1 + np.exp(y * F))
+        return np.logaddexp(0, -y * F), -y * p, p / (1 + np.exp(-y * F))
+    if loss == "exponential":
+        e = np.exp(-y * F)
+        return e, -y * e, e
+    if loss == "squared":
+        return r**2 / 2, -r, np.ones_like(r)
+    if loss == "huber":
+        inside = np.abs(r) <= delta
+        value = np.where(inside, r**2 / 2, delta * (np.abs(r) - delta / 2))
+        return value, np.where(inside, -r, -delta * np.sign(r)), np.ones_like(r)
+    return np.abs(r), -np.sign(r), None
+
+
+def naive_start(loss, y, w, delta):
+    """Constant with the least weighted loss."""
+    if loss == "absolute":
+        return min(y, key=lambda c: w @ np.abs(y - c))
+    low, high = (y.min(), y.max()) if loss in ("squared", "huber") else (-40.0, 40.0)
+    return brentq(lambda c: w @ naive_loss(loss, y, c, delta)[1], low, high, xtol=1e-14)
+
+
+def naive_step(loss, y, F, w, tree, delta):
+    """Factor of the tree with the least weighted loss; None where it is far away or infinite."""
+    if loss == "absolute":
+        steps = (y - F)[tree != 0] / tree[tree != 0]
+        return min(steps, key=lambda a: w @ np.abs(y - F - a * tree), default=0.0)
+
+    def total(a):
+        return w @ naive_loss(loss, y, F + a * tree, delta)[0]
+
+    high = 2.0
+    while total(high) < total(high / 2):
+        high *= 2
+        if high > 100:
+            return None
+    coarse = minimize_scalar(total, bounds=(0, high), method="bounded").x
+
+    def slope(a):  # a minimum of rounded values is known to half the digits only
+        return w * tree @ naive_loss(loss, y, F + a * tree, delta)[1]
+
+    near = max(coarse - 0.01, 0.0), coarse + 0.01
+    return brentq(slope, *near, xtol=1e-12) if slope(near[0]) < 0 < slope(near[1]) else coarse
+
+
+def naive_splits(X, rows, g, h, l2, min_leaf):
+    """Splits of these rows: (gain, feature, threshold, missing values go left, who goes left).
+
+    In the order in which the first of equals wins. Thresholds lie in the middle of neighbouring
+    values of all X, the last one beyond; of those that part the rows alike only the lowest one is
+    listed. None for missing values that go left: nobody here misses it and the sides are equal.
+    """
+    found, G, H = [], g[rows].sum(), h[rows].sum()
+    for j in range(X.shape[1]):
+        grid, x = np.unique(X[~np.isnan(X[:, j]), j]), X[rows, j]
+        cuts = np.append(0.5 * (grid[1:] + grid[:-1]), np.inf)[np.isin(grid, x)]
+        missing = np.isnan(x)
+        for to_left in (False, True) if missing.any() else (False,):
+            sides = (x <= cuts[:, None]) | (missing & to_left)
+            sums = sides.sum(axis=1), sides @ g[rows], sides @ h[rows]
+            for cut, side, count, a, b in zip(cuts, sides, *sums, strict=True):
+                if min(count, len(rows) - count) < min_leaf:
+                    continue
+                gain = a**2 / (b + l2) + (G - a) ** 2 / (H - b + l2) - G**2 / (H + l2)
+                goes_left = to_left
+                if not missing.any():  # then they would follow the heavier side
+                    goes_left = None if abs(2 * b - H) <= TIE * H else bool(2 * b > H)
+                found.append((gain / 2, j, cut, goes_left, side))
+    return found
+
+
+def naive_tree(X, g, h, l2, depth, leaves, min_leaf, nodes, tally):
+    """Grow the tree that `nodes` claims to be, certify every decision, return each row's value.
+
+    A split must be the first of the best. One that is as good but not the first is let pass and
+    counted in tally["ties"]; what is below it is compared all the same.
+    """
+
+    class Node:
+        def __init__(self, k, rows, level):
+            self.k, self.rows, self.level, self.ours = k, rows, level, nodes[k]
+            G, H = g[rows].sum(), h[rows].sum()
+            self.value = -G / (H + l2)
+            self.splits = naive_splits(X, rows, g, h, l2, min_leaf) if level < depth else []
+            self.best = max((split[0] for split in self.splits), default=0.0)
+            self.tie = TIE * (max(self.best, 0.0) + G**2 / (H + l2))
+
+    def split(node):
+        """The children of a node that was split."""
+        ours, tally["splits"] = node.ours, tally["splits"] + 1
+        made = [s for s in node.splits if s[1] == ours["feature"]
+                and s[3] in (None, ours["missing_left"])
+                and (math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
+                     or s[2] == np.inf and ours["threshold"] >= np.nanmax(X[:, s[1]]))]  # fmt: skip
+        assert len(made) == 1, f"{ours} is no split of these rows"
+        gain, *_, left = made[0]
+        assert gain > -node.tie and gain >= node.best - node.tie, f"{ours}: gain {node.best:.9g}"
+        assert_allclose(ours["gain"], gain, rtol=RTOL, atol=10 * node.tie)
+        first = next(s for s in node.splits if s[0] >= node.best - 1e-3 * node.tie)
+        tally["ties"] += made[0] is not first
+        pair = ours["child"], ours["child"] + 1
+        parts = node.rows[left], node.rows[~left]
+        return [Node(*child, node.level + 1) for child in zip(pair, parts, strict=True)]
+
+    edge, seen, values = [Node(0, np.arange(len(X)), 0)], 1, np.empty(len(X))
+    while inner := [node for node in edge if node.ours["child"] > 0]:
+        node = max(inner, key=lambda node: node.best)  # with a limit the best one is split first
+        for other in edge:
+            passed_over = leaves is not None and other.best > node.best + other.tie + node.tie
+            assert not passed_over, f"gain {other.best:.9g} was passed over for {node.best:.9g}"
+        edge.remove(node)
+        edge += split(node)
+        seen += 2
+    assert seen == len(nodes) and (leaves is None or len(edge) <= leaves)
+    for leaf in edge:
+        assert len(edge) == leaves or leaf.best <= leaf.tie, f"no split; gain {leaf.best:.9g}"
+        assert_allclose(leaf.ours["value"], leaf.value, rtol=RTOL, atol=1e-9)
+        values[leaf.rows] = leaf.value
+    return values
+
+
+def naive_boosting(model, X, y, w, tally):
+    """Boost by hand beside a fitted model and compare; y is -1 or 1 for a classifier."""
+    p = model.get_params()
+    loss, delta, order, rate = p["loss"], p.get("delta", 1.0), p["order"], p["learning_rate"]
+    F_0 = model.nodes_[0]["value"]
+    if loss == "absolute":  # it need not be unique
+        least = w @ np.abs(y - naive_start(loss, y, w, delta))
+        assert w @ np.abs(y - F_0) <= least * (1 + 1e-12)
+    else:
+        F_0 = naive_start(loss, y, w, delta)
+    assert_allclose(model.nodes_[0]["value"], F_0, rtol=1e-9, atol=1e-9)
+    assert model.starts_[0] == 0 and model.starts_[1] == 1 and model.nodes_[0]["child"] == 0
+    F = np.full(len(y), F_0)
+    for t in range(1, model.n_iter_ + 1):
+        _, g, h = naive_loss(loss, y, F, delta)
+        g, h = w * g, w * h if order == 2 else w
+        limits = p["l2"], p["max_depth"] or np.inf, p["max_leaf_nodes"], p["min_samples_leaf"]
+        nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
+        tree = naive_tree(X, g, h, *limits, nodes, tally)
+        step, found = 1.0, model.weights_[t] / rate
+        if order == 1 and np.abs(tree).max() > 1e-9:
+            step = naive_step(loss, y, F, w, tree, delta)
+            if step is None:
+                assert np.isfinite(found) and found >= 0
+                return
+            least = w @ naive_loss(loss, y, F + step * tree, delta)[0]
+            assert w @ naive_loss(loss, y, F + found * tree, delta)[0] <= least * (1 + 1e-9)
+            if loss in ("absolute", "huber"):  # it need not be unique
+                step = found
+        elif order == 1:
+            step = found
+        assert_allclose(found, step, rtol=RTOL)
+        F = F + rate * step * tree
+        assert_allclose(
+            model.trace_[t - 1], np.average(naive_loss(loss, y, F, delta)[0], weights=w), rtol=1e-8
+        )
+        tally["trees"] += 1
+    assert_allclose(model.votes(X) @ model.weights_, F, rtol=RTOL, atol=1e-8)
+
+
+def random_problem(seed, regression):
+    """Rows, target, weights and parameters: few or many values, gaps, weights, limits by turns."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(15, 61)), int(rng.integers(1, 6))
+    X = rng.normal(size=(n, d)) * 2
+    X = X.round(int(rng.integers(0, 2))) if seed % 3 else X
+    signal = np.where(X[:, 0] > 0, 1.0, -1.0) + 0.7 * X[:, -1] + rng.normal(size=n)
+    y = signal + rng.standard_t(2, size=n) if regression else np.where(signal > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    if seed % 4 == 1:
+        X[rng.random((n, d)) < 0.2] = np.nan
+    w = rng.uniform(0.2, 3.0, size=n) if seed % 2 else None
+    params = dict(
+        n_estimators=4,
+        learning_rate=float(rng.choice([0.1, 0.5, 0.9])),
+        max_depth=[1, 2, 3, 4, 6, None][seed % 6],
+        max_leaf_nodes=int(rng.integers(2, 9)) if seed % 5 == 0 else None,
+        min_samples_leaf=int(rng.choice([1, 1, 2, 5])),
+        l2=float(rng.choice([0.0, 1.0, 10.0])),
+        max_bins=256 if rng.random() < 0.5 else None,
+    )
+    if regression:
+        params["delta"] = float(rng.choice([0.3, 1.0, 3.0]))
+    return X, y, w, params
+
+
+def blobs(n=200, d=5, seed=0, distance=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1, -1)
+    return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
+
+
+def waves(n=300, d=4, seed=0, noise=0.3):
+    """A target that rises and falls in the first two features."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 0] + 0.5 * X[:, 1] ** 2 + noise * rng.normal(size=n)
+
+
+def data_for(cls, n=300, **more):
+    X, y = waves(n, **more)
+    return X, (np.where(y > np.median(y), 1, -1) if cls is GradientBoosting else y)
+
+
+def log_loss(p, positive):
+    return -np.mean(np.log(np.where(positive, p, 1 - p)))
+
+
+# -- correct: against something that shares no code -----------------------------------------------
+LOSSES = [(GradientBoosting, loss) for loss in ("log", "exponential", "squared")]
+LOSSES += [(GradientBoostingRegressor, loss) for loss in ("squared", "huber", "absolute")]
+CASES = [(*pair, order) for pair in LOSSES for order in (2, 1)]
+CASES.remove((GradientBoostingRegressor, "absolute", 2))
+
+
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_matches_naive_tree_by_tree(cls, loss, order):
+    tally = {"trees": 0, "splits": 0, "ties": 0}
+    for seed in range(18):
+        X, y, w, params = random_problem(seed, cls is GradientBoostingRegressor)
+        if order == 1 and cls is GradientBoosting:  # trees without error have no best step
+            params["min_samples_leaf"] = 5
+        model = cls(loss=loss, order=order, **params).fit(X, y, w)
+        naive_boosting(model, X, y, np.ones(len(y)) if w is None else w, tally)
+    assert tally["trees"] > 50 and tally["splits"] > 150, tally
+    assert tally["ties"] <= 0.01 * tally["splits"], tally
+
+
+def test_splits_that_the_naive_code_would_miss_are_found_to_be_wrong():
+    """The comparison itself can fail: every field of every kind of node matters."""
+    X, y, w, params = random_problem(5, True)
+    w = np.ones(len(y)) if w is None else w
+    params |= {"max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
+    for field, t in itertools.product(("threshold", "value", "feature", "missing_left"), (1, 4)):
+        model = GradientBoostingRegressor(**params).fit(X, y, w)
+        naive_boosting(model, X, y, w, {"trees": 0, "splits": 0, "ties": 0})
+        node = model.nodes_[model.starts_[t] :][: 1 if field != "value" else None]
+        k = 0 if field != "value" else np.flatnonzero(node["child"] == 0)[0]
+        changed = {
+            "threshold": 1e3,
+            "value": node["value"][k] * (1 + 1e-5),
+            "feature": (node["feature"][k] + 1) % X.shape[1],
+            "missing_left": 1 - node["missing_left"][k],
+        }
+        node[field][k] = changed[field]
+        with pytest.raises(AssertionError):
+            naive_boosting(model, X, y, w, {"trees": 0, "splits": 0, "ties": 0})
+
+
+def test_first_order_is_scikit_learns_gradient_boosting():
+    """Least squares: the best step is 1, or more to make up for leaves that l2 shrinks."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X, y = waves(200)
+    params = dict(n_estimators=30, learning_rate=0.2, max_depth=3, min_samples_leaf=4)
+    model = GradientBoostingRegressor(order=1, l2=0.0, max_bins=None, **params).fit(X, y)
+    peer = ensemble.GradientBoostingRegressor(random_state=0, **params).fit(X, y)
+    assert_allclose(model.weights_[1:], 0.2, rtol=1e-9)
+    for ours, theirs in zip(model.staged_predict(X), peer.staged_predict(X), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    shrunk = GradientBoostingRegressor(order=1, l2=3.0, **params).fit(X, y)
+    assert (shrunk.weights_[1:] > 0.2).all()
+
+
+# -- as good as others: the same trees, but for ties and rounding ---------------------------------
+# Few values a feature, so that all bin them alike. Deeper trees with leaves of one row fit these
+# few rows down to a loss of 0.01, of which every tie that is broken otherwise moves more than 1 %.
+SETS = ("sonar", "heart", "german-numer", "letter-ab", "titanic", "house-votes")
+SAME = dict(n_estimators=100, learning_rate=0.1, max_depth=3)
+ours_on = {}
+
+
+def loss_of_ours(name):
+    """Training log-loss on a built-in set, X and y (0 or 1)."""
+    data = datasets.load(name)
+    y = (data.y == np.unique(data.y)[1]).astype(int)
+    if name not in ours_on:
+        model = GradientBoosting(**SAME, min_samples_leaf=1, l2=1.0).fit(data.X, y)
+        ours_on[name] = log_loss(model.predict_proba(data.X)[:, 1], y == 1)
+        assert_allclose(ours_on[name], model.objective_, rtol=1e-9)
+    return ours_on[name], data.X, y
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_log_loss_is_that_of_scikit_learn(name):
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    loss, X, y = loss_of_ours(name)
+    peer = ensemble.HistGradientBoostingClassifier(
+        max_iter=100, learning_rate=0.1, max_depth=3, max_leaf_nodes=None, min_samples_leaf=1,
+        l2_regularization=1.0, early_stopping=False,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose(loss, log_loss(peer.predict_proba(X)[:, 1], y == 1), rtol=0.01)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_log_loss_is_that_of_lightgbm(name):
+    """It takes the number of rows in a leaf from their curvature: no exact match is to be had."""
+    lightgbm = pytest.importorskip("lightgbm")
+    loss, X, y = loss_of_ours(name)
+    peer = lightgbm.LGBMClassifier(
+        **SAME, num_leaves=8, reg_lambda=1.0, min_child_samples=1, min_child_weight=1e-12,
+        max_bin=255, min_data_in_bin=1, feature_pre_filter=False, n_jobs=1, verbose=-1,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose(loss, log_loss(peer.booster_.predict(X), y == 1), rtol=0.01)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_log_loss_is_that_of_xgboost(name):
+    xgboost = pytest.importorskip("xgboost")
+    loss, X, y = loss_of_ours(name)
+    peer = xgboost.XGBClassifier(
+        **SAME, reg_lambda=1.0, min_child_weight=0, tree_method="hist", max_bin=256,
+        base_score=y.mean(), n_jobs=1,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose(loss, log_loss(peer.predict_proba(X)[:, 1], y == 1), rtol=0.01)
+
+
+# -- shaped like the mathematics ------------------------------------------------------------------
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_objective_trace_and_stages(cls, loss, order):
+    X, y = data_for(cls)
+    X[::7, 2] = np.nan
+    w = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    model = cls(loss=loss, order=order, n_estimators=15, max_depth=3).fit(X, y, w)
+    votes = model.votes(X)
+    assert votes.shape == (300, 16) and model.weights_.shape == (16,) and model.weights_[0] == 1.0
+    assert (model.weights_ >= 0).all() and (votes[:, 0] == votes[0, 0]).all()
+    if order == 2:
+        assert_allclose(model.weights_[1:], 0.1, rtol=1e-15)
+    stage = model.staged_predict if cls is GradientBoostingRegressor else None
+    stages = [*(stage or model.staged_decision_function)(X)]
+    assert len(stages) == len(model.trace_) == model.n_iter_ == 15
+    for t, F in enumerate(stages):
+        assert_allclose(F, votes[:, : t + 2] @ model.weights_[: t + 2], atol=1e-12)
+        loss_now = np.average(naive_loss(loss, y, F)[0], weights=w)
+        assert_allclose(model.trace_[t], loss_now, rtol=1e-9)
+    final = model.predict(X) if stage else model.decision_function(X)
+    assert_allclose(stages[-1], final, rtol=1e-12, atol=1e-12)
+    assert model.objective_ == model.trace_[-1] and model.residual_ is None and model.converged_
+    start = np.average(naive_loss(loss, y, votes[:, 0])[0], weights=w)
+    assert model.objective_ < 0.8 * start
+    if order == 1:
+        assert (np.diff(np.append(start, model.trace_)) <= 1e-12 * start).all()
+
+
+@pytest.mark.parametrize("loss", ["log", "exponential", "squared"])
+def test_probabilities(loss):
+    X, y = data_for(GradientBoosting)
+    labels = np.where(y > 0, "up", "down")
+    model = GradientBoosting(loss=loss, n_estimators=40).fit(X, labels)
+    F, p = model.decision_function(X), model.predict_proba(X)
+    if loss == "squared":
+        expected = np.clip((F + 1) / 2, 0, 1)
+        assert (np.abs(F) > 1).any()
+    else:
+        expected = 1 / (1 + np.exp(-F * {"log": 1, "exponential": 2}[loss]))
+    assert_allclose(p[:, 1], expected, rtol=1e-12, atol=1e-15)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-15)
+    assert_array_equal(model.predict(X), np.where(F >= 0, "up", "down"))
+    assert list(model.classes_) == ["down", "up"] and model.score(X, labels) > 0.9
+    stages = [*zip(model.staged_predict(X), model.staged_predict_proba(X), strict=True)]
+    assert len(stages) == 40
+    for labels_now, p_now in stages:
+        assert_array_equal(labels_now, np.where(p_now[:, 1] >= 0.5, "up", "down"))
+    assert_array_equal(labels_now, model.predict(X))
+    assert_allclose(p_now, p, rtol=1e-12, atol=1e-15)
+
+
+def test_probabilities_of_far_away_scores():
+    X, y = blobs(40, 1, distance=20.0)
+    params = dict(n_estimators=60, learning_rate=1.0, l2=0.0, min_samples_leaf=1)
+    for loss, order in itertools.product(("log", "exponential"), (2, 1)):
+        model = GradientBoosting(loss=loss, order=order, **params).fit(X, y)
+        p = model.predict_proba(X)
+        assert np.isfinite(model.decision_function(X)).all() and np.isfinite(model.objective_)
+        assert ((p >= 0) & (p <= 1)).all() and model.score(X, y) == 1.0
+        assert np.isfinite(model.trace_).all() and np.isfinite(model.weights_).all()
+
+
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_weight_2_is_a_repeated_row(cls, loss, order):
+    X, y = data_for(cls, 120)
+    X[::9, 1] = np.nan
+    count = np.random.default_rng(1).integers(1, 4, size=120)
+    params = dict(loss=loss, order=order, n_estimators=8, max_depth=3, min_samples_leaf=1)
+    weighted = cls(**params).fit(X, y, count.astype(float))
+    repeated = cls(**params).fit(np.repeat(X, count, axis=0), np.repeat(y, count))
+    assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
+    assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
+    assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-9)
+    heavy = cls(**params).fit(X, y, 2.0 * count)
+    assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6  # l2 weighs less
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("order", [2, 1])
+def test_weight_0_is_a_removed_row(cls, order):
+    X, y = data_for(cls, 120)
+    w = np.where(np.arange(120) % 3 > 0, 1.0, 0.0)
+    params = dict(order=order, n_estimators=8, max_depth=3, min_samples_leaf=5)
+    zero, removed = cls(**params).fit(X, y, w), cls(**params).fit(X[w > 0], y[w > 0])
+    assert_allclose(zero.votes(X[w > 0]), removed.votes(X[w > 0]), rtol=1e-7, atol=1e-9)
+    assert_allclose(zero.trace_, removed.trace_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 1e6), (1e6, 1e9), (1e-6, 1.0)]
+)
+def test_regression_does_not_depend_on_the_unit(loss, scale, shift):
+    X, y = waves(200)
+    params = dict(n_estimators=20, learning_rate=0.3, order=1 if loss == "absolute" else 2)
+    base = GradientBoostingRegressor(loss=loss, delta=0.5, **params).fit(X, y)
+    moved = GradientBoostingRegressor(loss=loss, delta=0.5 * scale, **params)
+    moved.fit(X, scale * y + shift)
+    assert base.score(X, y) > 0.7
+    assert_allclose((moved.predict(X) - shift) / scale, base.predict(X), rtol=1e-6, atol=1e-6)
+    assert_allclose(moved.score(X, scale * y + shift), base.score(X, y), rtol=1e-6)
+
+
+def test_score_is_r_squared():
+    metrics = pytest.importorskip("sklearn.metrics")
+    X, y = waves(200)
+    w = np.random.default_rng(0).uniform(size=200)
+    model = GradientBoostingRegressor(n_estimators=10).fit(X, y)
+    assert_allclose(model.score(X, y), metrics.r2_score(y, model.predict(X)), rtol=1e-12)
+    expected = metrics.r2_score(y, model.predict(X), sample_weight=w)
+    assert_allclose(model.score(X, y, w), expected, rtol=1e-12)
+
+
+def test_absolute_and_huber_resist_outliers():
+    X, y = waves(400, noise=0.1)
+    dirty = y.copy()
+    dirty[::20] += 1000.0
+    errors = {}
+    for loss, order in (("squared", 2), ("huber", 2), ("huber", 1), ("absolute", 1)):
+        model = GradientBoostingRegressor(loss=loss, order=order, max_depth=3).fit(X, dirty)
+        errors[loss, order] = np.median(np.abs(model.predict(X) - y))
+    assert errors.pop(("squared", 2)) > 1.0 and max(errors.values()) < 0.3, errors
+
+
+@pytest.mark.parametrize("value", [0.0, -3.25, 1e9, 1e-9])
+@pytest.mark.parametrize(
+    ("loss", "order"), [("squared", 2), ("squared", 1), ("huber", 2), ("absolute", 1)]
+)
+def test_constant_target(loss, order, value):
+    X, _ = waves(60)
+    model = GradientBoostingRegressor(loss=loss, order=order).fit(X, np.full(60, value))
+    assert_array_equal(model.predict(X), value)
+    assert model.score(X, np.full(60, value)) == 1.0
+    assert model.objective_ == 0.0 and np.isfinite(model.feature_importances_).all()
+
+
+# -- limits and draws -----------------------------------------------------------------------------
+def depths(nodes):
+    """Depth of every node of a tree."""
+    depth = np.zeros(len(nodes), dtype=int)
+    for k, child in enumerate(nodes["child"]):
+        if child:
+            depth[[child, child + 1]] = depth[k] + 1
+    return depth
+
+
+def trees(model):
+    return [model.nodes_[a:b] for a, b in itertools.pairwise(model.starts_)][1:]
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_limits_of_trees(cls):
+    X, y = data_for(cls, 400, noise=2.0)
+    for max_bins in (256, 9, None):
+        params = dict(n_estimators=3, max_bins=max_bins)
+        for depth in (1, 2, 5):
+            model = cls(max_depth=depth, min_samples_leaf=1, **params).fit(X, y)
+            assert max(depths(nodes).max() for nodes in trees(model)) == depth, max_bins
+        model = cls(max_depth=None, min_samples_leaf=1, **params).fit(X, y)
+        assert max(depths(nodes).max() for nodes in trees(model)) > 6
+        model = cls(max_depth=None, max_leaf_nodes=7, min_samples_leaf=1, **params).fit(X, y)
+        assert all(len(nodes) == 13 for nodes in trees(model))
+        model = cls(min_samples_leaf=30, **params).fit(X, y)
+        for tree in model.votes(X).T[1:]:  # leaves may share a value, not go below the limit
+            assert np.unique(tree, return_counts=True)[1].min() >= 30
+        if max_bins == 9:
+            for j in range(4):
+                cuts = model.nodes_["threshold"][
+                    (model.nodes_["feature"] == j) & (model.nodes_["child"] > 0)
+                ]
+                assert np.unique(cuts).size <= 8
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("order", [2, 1])
+def test_rows_are_drawn(cls, order):
+    X, y = data_for(cls, 100)
+    params = dict(order=order, n_estimators=6, max_depth=3, min_samples_leaf=5)
+
+    def votes(**more):
+        return cls(**{**params, **more}).fit(X, y).votes(X)
+
+    whole = votes(random_state=0)
+    assert_array_equal(whole, votes(random_state=1))
+    half = votes(subsample=0.5, random_state=0)
+    assert_array_equal(half, votes(subsample=0.5, random_state=0))
+    assert not np.array_equal(half, votes(subsample=0.5, random_state=1))
+    assert not np.array_equal(half, whole)
+    assert len({tuple(column) for column in half.T}) == 7  # each tree draws anew
+    # 50 rows: exactly two leaves of 25, none of 26
+    for least, splits in ((25, True), (26, False)):
+        model = cls(**{**params, "min_samples_leaf": least}, subsample=0.5, random_state=0)
+        assert (model.fit(X, y).nodes_["child"] > 0).any() == splits
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_features_are_drawn(cls):
+    X, y = data_for(cls, 200, d=6)
+    y = y + (np.where(y > 0, 0, 0) if cls is GradientBoosting else X @ np.ones(6))
+
+    def fit(**more):
+        return cls(n_estimators=30, max_depth=4, min_samples_leaf=2, **more).fit(X, y)
+
+    for share, most in ((1, 1), (0.5, 3), (2, 2)):
+        model = fit(max_features=share, random_state=0)
+        used = [set(nodes["feature"][nodes["child"] > 0].tolist()) for nodes in trees(model)]
+        assert max(len(features) for features in used) == most
+        assert set.union(*used) == set(range(6))
+        assert_array_equal(model.votes(X), fit(max_features=share, random_state=0).votes(X))
+        assert not np.array_equal(model.votes(X), fit(max_features=share, random_state=1).votes(X))
+    whole = fit(random_state=0).votes(X)
+    for share in (1.0, 6):
+        assert_array_equal(fit(max_features=share, random_state=1).votes(X), whole)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("order", [2, 1])
+def test_early_stopping_keeps_the_best_rounds(cls, order):
+    X, y = data_for(cls, 300, noise=2.0)
+    params = dict(order=order, learning_rate=0.3, n_estimators=200, min_samples_leaf=1)
+    params |= dict(early_stopping=True, validation_fraction=0.3, n_iter_no_change=5)
+    model = cls(random_state=0, **params).fit(X, y)
+    T, trace = model.n_iter_, model.validation_trace_
+    assert 1 <= T < 190 and model.converged_ and isinstance(model.reason_, str)
+    assert trace[T - 1] == trace.min() and T <= len(trace) <= T + 5
+    assert len(model.weights_) == len(model.starts_) - 1 == T + 1 == len(model.trace_) + 1
+    assert model.starts_[-1] == len(model.nodes_) and model.trace_[-1] == model.objective_
+    final = model.predict(X)
+    stages = [*model.staged_predict(X)]
+    assert len(stages) == T
+    assert_allclose(stages[-1], final, rtol=1e-12, atol=1e-12)
+    other = cls(random_state=1, **params).fit(X, y)
+    assert not np.array_equal(other.votes(X)[:, 0], model.votes(X)[:, 0]) or not np.array_equal(
+        other.validation_trace_, trace
+    )
+    assert_array_equal(cls(random_state=0, **params).fit(X, y).votes(X), model.votes(X))
+    again = model.set_params(early_stopping=False, n_estimators=3).fit(X, y)
+    assert again.n_iter_ == 3 and not hasattr(again, "validation_trace_")
+    for name in ("validation_fraction", "n_iter_no_change"):  # without it they do not matter
+        other = cls(n_estimators=3, **{name: 0.5 if name[0] == "v" else 2}).fit(X, y)
+        assert_array_equal(other.votes(X), cls(n_estimators=3).fit(X, y).votes(X))
+
+
+def test_early_stopping_needs_rows_of_both_classes():
+    """The share is stratified: rare rows end up on both sides."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.where(np.arange(200) < 10, 1, -1)
+    X[:10] += 2.0
+    for seed in range(10):
+        model = GradientBoosting(early_stopping=True, random_state=seed, n_estimators=30)
+        model.fit(X, y)
+        prior = math.log(9 / 171)  # of 9 and 171 rows left: a tenth of either class is set aside
+        assert_allclose(model.nodes_[0]["value"], prior, rtol=1e-9)
+
+
+# -- monotone constraints -------------------------------------------------------------------------
+def sweep(model, X, j, points=41):
+    """Scores of each row with feature j moved over its range, (rows, points)."""
+    raw = model.predict if isinstance(model, GradientBoostingRegressor) else model.decision_function
+    grid, rows = np.linspace(-2.5, 2.5, points), np.repeat(X, points, axis=0)
+    rows[:, j] = np.tile(grid, len(X))
+    return raw(rows).reshape(len(X), points)
+
+
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+@pytest.mark.parametrize(
+    "limits", [{}, {"max_depth": None, "min_samples_leaf": 1}, {"max_leaf_nodes": 12}]
+)
+def test_monotone_constraints_hold(cls, loss, order, limits):
+    X, y = data_for(cls, 250)
+    X[::5, 2] = X[3::11, 1] = X[1::9, 0] = np.nan
+    params = dict(loss=loss, order=order, n_estimators=12, min_samples_leaf=5, learning_rate=0.5)
+    params |= limits
+    rows = X[:60]
+    free = cls(**params).fit(X, y)
+    for signs in ([1, 0, 0, 0], [-1, 0, 0, 0], [1, -1, 0, 1]):
+        model = cls(monotonic_cst=signs, **params).fit(X, y)
+        for j, sign in enumerate(signs):
+            steps = np.diff(sweep(model, rows, j), axis=1)
+            if sign:
+                assert (sign * steps).min() >= -1e-12
+                free_steps = np.diff(sweep(free, rows, j), axis=1)
+                assert j == 3 or (sign * free_steps).min() < -1e-6  # there was what to forbid
+        if signs[0] > 0:
+            rise = sweep(model, rows, 0)
+            assert (rise[:, -1] - rise[:, 0]).mean() > 0.1  # it still uses the feature
+    none = cls(monotonic_cst=[0, 0, 0, 0], **params).fit(X, y)
+    assert_array_equal(none.votes(X), free.votes(X))
+
+
+def test_monotone_fit_is_as_good_as_scikit_learns():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X, y = waves(500)
+    for signs in ([1, 0, 0, 0], [1, -1, 0, 0]):
+        params = dict(learning_rate=0.1, max_depth=5, min_samples_leaf=5, monotonic_cst=signs)
+        model = GradientBoostingRegressor(n_estimators=50, l2=1.0, **params).fit(X, y)
+        peer = ensemble.HistGradientBoostingRegressor(
+            max_iter=50, l2_regularization=1.0, max_leaf_nodes=None, early_stopping=False, **params
+        ).fit(X, y)
+        assert model.objective_ <= 1.1 * np.mean((y - peer.predict(X)) ** 2) / 2
+
+
+# -- missing values -------------------------------------------------------------------------------
+@pytest.mark.parametrize("max_bins", [256, None])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_missing_values_go_to_the_better_side(side, max_bins):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    Z, z = np.vstack([X, np.full((40, 1), np.nan)]), np.append(y, np.full(40, side))
+    params = dict(n_estimators=1, max_depth=1, max_bins=max_bins)
+    assert GradientBoosting(learning_rate=1.0, **params).fit(Z, z).score(Z, z) == 1.0
+    model = GradientBoostingRegressor(learning_rate=1.0, l2=0.0, **params).fit(Z, z)
+    assert_allclose(model.predict(Z), z, atol=1e-12)
+    unseen = GradientBoosting(learning_rate=1.0, **params).fit(X, y)  # they follow the heavier side
+    assert unseen.predict([[np.nan]]) == [1.0 if (y > 0).sum() > 100 else -1.0]
+    alone = GradientBoostingRegressor(learning_rate=1.0, l2=0.0, **params)
+    alone.fit(Z, np.isnan(Z[:, 0]) * 2.0)  # being missing is all that matters
+    assert_allclose(alone.predict(Z), np.isnan(Z[:, 0]) * 2.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_training_rows_fall_into_the_leaves_they_were_counted_in(cls):
+    """Codes and thresholds must agree, also where values are close, many or missing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)) * [1e-3, 1.0, 10.0, 1e3]
+    X[:, 1] = np.nextafter(X[:, 1].round(1), rng.choice([-np.inf, np.inf], 3000))
+    y = (X / X.std(axis=0)).sum(axis=1) + rng.normal(size=3000)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.where(y > 0, 1.0, -1.0) if cls is GradientBoosting else y
+    loss = "log" if cls is GradientBoosting else "squared"
+    for params in ({}, {"max_bins": None}, {"max_bins": 7}, {"max_leaf_nodes": 9}):
+        model = cls(n_estimators=4, **params).fit(X, y)
+        votes, weights = model.votes(X), model.weights_
+        for t in range(1, 5):
+            _, g, h = naive_loss(loss, y, votes[:, :t] @ weights[:t])
+            for value in np.unique(votes[:, t]):
+                rows = votes[:, t] == value
+                assert_allclose(-g[rows].sum() / (h[rows].sum() + 1.0), value, rtol=1e-6, atol=1e-9)
+
+
+# -- well behaved ---------------------------------------------------------------------------------
+def test_regressor_is_one_of_scikit_learn():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    base = pytest.importorskip("sklearn.base")
+    assert base.is_regressor(GradientBoostingRegressor())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = checks.check_estimator(GradientBoostingRegressor(), on_skip=None, on_fail=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) > 40
+
+
+@pytest.mark.parametrize("max_bins", [256, None])
+@pytest.mark.parametrize("order", [2, 1])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
+        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn
+        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
+        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[5e-324], [0], [1e150], [-1e150], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
+    ],
+)
+def test_degenerate(X, y, order, max_bins):
+    y = np.array(y)
+    for cls, l2 in itertools.product(BOTH, (0.0, 1.0)):
+        for loss in cls._rules["loss"][1].replace("one of ", "").replace("'", "").split(", "):
+            if (loss, order) == ("absolute", 2):
+                continue
+            model = cls(loss=loss, order=order, n_estimators=5, l2=l2, min_samples_leaf=1,
+                        max_bins=max_bins).fit(X, y)  # fmt: skip
+            found = model.votes(X) @ model.weights_
+            assert np.isfinite(found).all() and np.isfinite(model.objective_)
+            assert np.isfinite(model.feature_importances_).all()
+            if cls is GradientBoosting:
+                assert model.score(X, y) >= 0.5
+
+
+def test_feature_importances():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[:, 2] = 1.0
+    for cls in BOTH:
+        y = 3 * X[:, 1] + X[:, 3] + 0.1 * rng.normal(size=300)
+        y = np.where(y > 0, 1, -1) if cls is GradientBoosting else y
+        found = cls(n_estimators=20).fit(X, y).feature_importances_
+        assert_allclose(found.sum(), 1.0, rtol=1e-12)
+        assert found.argmax() == 1 and found[2] == 0.0 and found[3] > found[0] >= 0.0
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_threads_agree(cls):
+    X, y = data_for(cls, 301)
+    one, three = cls(n_estimators=5).fit(X, y), cls(n_estimators=5, n_jobs=3).fit(X, y)
+    for rows in (X, X[:1], X[:2]):
+        assert_array_equal(one.predict(rows), three.predict(rows))
+        assert_array_equal(one.votes(rows), three.votes(rows))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_callback_and_verbose(cls, capsys):
+    X, y = data_for(cls, 60)
+    seen = []
+    model = cls(callback=lambda model, t, info: seen.append((t, info["objective"])) or t == 4)
+    model.fit(X, y)
+    assert model.n_iter_ == 4 and not model.converged_
+    assert model.reason_ == "the callback stopped it"
+    assert seen == list(zip(range(1, 5), model.trace_, strict=True))
+    assert not capsys.readouterr().out
+    cls(n_estimators=7, verbose=1).fit(X, y)
+    assert len(capsys.readouterr().out.splitlines()) == 7
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_save_and_load(cls, tmp_path):
+    X, y = data_for(cls, 120)
+    X[::7, 1] = np.nan
+    path = tmp_path / "model.npz"
+    for params in (
+        {},
+        {"early_stopping": True, "random_state": 0},
+        {"monotonic_cst": [1, 0, 0, 0]},
+    ):
+        model = cls(n_estimators=6, **params).fit(X, y)
+        model.save(path, notes={"data": "waves"})
+        copy = cls.load(path)
+        assert copy.get_params() == model.get_params() and copy.notes_ == {"data": "waves"}
+        assert_array_equal(copy.predict(X), model.predict(X))
+        assert_array_equal(copy.votes(X), model.votes(X))
+        for name, value in vars(model).items():
+            assert_array_equal(getattr(copy, name), value)
+    other = BOTH[cls is GradientBoosting]
+    with pytest.raises(ValueError, match=f"of {cls.__name__}, not of {other.__name__}"):
+        other.load(path)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a["nodes_"]["child"].__setitem__(1, 10**6),
+        lambda a: a["nodes_"]["child"].__setitem__(1, len(a["nodes_"]) - 1),  # one child too many
+        lambda a: a["nodes_"]["child"].__setitem__(2, 1),  # a cycle
+        lambda a: a["nodes_"]["child"].__setitem__(1, -1),
+        lambda a: a["nodes_"]["feature"].__setitem__(1, 4),
+        lambda a: a["nodes_"]["feature"].__setitem__(1, -1),
+        lambda a: a["starts_"].__setitem__(0, 1),
+        lambda a: a["starts_"].__setitem__(-1, 10**6),
+        lambda a: a["starts_"].__setitem__(2, 10**6),
+        lambda a: a.__setitem__("starts_", a["starts_"][:-1]),
+        lambda a: a.__setitem__("starts_", a["starts_"].astype(float)),
+        lambda a: a.__setitem__("weights_", a["weights_"][:-1]),
+        lambda a: a.__setitem__("weights_", a["weights_"].astype(str)),
+        lambda a: a.__setitem__("weights_", a["weights_"].astype(np.float32)),
+        lambda a: a.__setitem__("nodes_", a["nodes_"]["value"]),
+        lambda a: a.__setitem__("nodes_", a["nodes_"].astype(
+            [(name, "f4" if name == "threshold" else kind[0])
+             for name, kind in a["nodes_"].dtype.fields.items()])),
+        lambda a: a.pop("nodes_"),
+        lambda a: a.pop("weights_"),
+    ],
+)  # fmt: skip
+def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
+    path = tmp_path / "model.npz"
+    X, y = data_for(cls, 80)
+    cls(n_estimators=5, max_depth=2).fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    damage(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="trees are damaged"):
+        cls.load(path)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"loss": "hinge"}, "loss must be one of "),
+        ({"order": 3}, "order must be .*, got 3"),
+        ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
+        ({"learning_rate": 0.0}, "learning_rate must be .*, got 0.0"),
+        ({"learning_rate": np.inf}, "learning_rate must be .*, got inf"),
+        ({"max_depth": 0}, "max_depth must be None or an integer >= 1, got 0"),
+        ({"max_leaf_nodes": 1}, "max_leaf_nodes must be None or an integer >= 2, got 1"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1, got 0"),
+        ({"max_bins": 1}, "max_bins must be None or an integer from 2 to 256, got 1"),
+        ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
+        ({"l2": -1.0}, "l2 must be a finite number >= 0, got -1.0"),
+        ({"subsample": 0.0}, "subsample must be .*, got 0.0"),
+        ({"subsample": 1.5}, "subsample must be .*, got 1.5"),
+        ({"max_features": 0}, "max_features must be .*, got 0"),
+        ({"max_features": 1.5}, "max_features must be .*, got 1.5"),
+        ({"early_stopping": "auto"}, "early_stopping must be .*, got 'auto'"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be .*, got 1.0"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer >= 1, got 0"),
+        ({"monotonic_cst": [1, 0]}, "monotonic_cst must .*4.*2"),
+        ({"monotonic_cst": [2, 0, 0, 0]}, r"monotonic_cst must .*, got \[2, 0, 0, 0\]"),
+        ({"monotonic_cst": "up"}, "monotonic_cst must .*, got 'up'"),
+        ({"n_jobs": 0}, "n_jobs must be an integer >= 1, got 0"),
+        ({"random_state": -1}, "random_state must be None or an integer >= 0, got -1"),
+    ],
+)
+def test_parameter_errors(params, text, cls):
+    with pytest.raises(ValueError, match=f"{cls.__name__}: {text}"):
+        cls(**params).fit(*data_for(cls, 30))
+
+
+def test_errors_of_the_regressor():
+    X, y = waves(30)
+    with pytest.raises(ValueError, match="GradientBoostingRegressor: .*absolute.*order=1"):
+        GradientBoostingRegressor(loss="absolute").fit(X, y)
+    with pytest.raises(ValueError, match="delta must be .*, got 0"):
+        GradientBoostingRegressor(loss="huber", delta=0).fit(X, y)
+    infinite, text = X.copy(), np.array(["high"] * 30)
+    infinite[3, 2] = np.inf
+    for arguments, message in (
+        ((infinite, y), "inf in row 3, column 2"),
+        ((X, np.where(y > 0, np.nan, y)), "y contains NaN or infinity"),
+        ((X, np.where(y > 0, np.inf, y)), "y contains NaN or infinity"),
+        ((X, text), "GradientBoostingRegressor: .*y.*numbers"),
+        ((X, y[:-1]), r"y must have shape \(30,\)"),
+        ((X, y, np.ones(3)), r"sample_weight must have shape \(30,\)"),
+        ((X, y, -np.ones(30)), "sample_weight must be finite and >= 0"),
+        ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sample_weight.*zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            GradientBoostingRegressor().fit(*arguments)
+    model = GradientBoostingRegressor()
+    with pytest.raises(ValueError, match="not fitted"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="X has 3 features, but"):
+        model.fit(X, y).predict(X[:, :3])
+    with pytest.raises(ValueError, match="inf in row 3"):
+        model.predict(infinite)
+    assert np.isfinite(model.predict(np.full((2, 4), np.nan))).all()
