@@ -32,6 +32,7 @@ CLI = ("cli.py", "gradient-boosting", "--data", "sonar", "--trials", "1", "--qui
 def ours(depth=DEPTH, least=20, leaves=None, trees=T):
     """GradientBoosting with trees of this depth, or of so many leaves."""
     params = dict(max_depth=depth, max_leaf_nodes=leaves, min_samples_leaf=least)
+    params |= dict(min_child_weight=0.0)
     return GradientBoosting(n_estimators=trees, **params)
 
 

@@ -1082,13 +1082,15 @@ def _to_units(G, H, unit_g, unit_h, shift, GH):
 
 # -- boosting -----------------------------------------------------------------------------------
 class _Scores:
-    """Scores F of some rows, the mean loss there and its derivatives."""
+    """Scores F of some rows, the mean loss there and its derivatives: G, and as the second one H if
+    it is to be used, else the weights."""
 
-    def __init__(self, y, weight, start, loss, delta):
+    def __init__(self, y, weight, start, loss, delta, curved):
         n = y.size
         self.y, self.weight, self.total, self.name = y, weight, weight.sum(), loss
         self.rule = LOSSES[loss], float(delta)
         self.F, self.G, self.H = np.full(n, start), np.empty(n), np.empty(n)
+        self.curved, self.second = curved, self.H if curved else weight
         self.each = np.arange(n, dtype=np.int32)
         self.move(np.zeros(1), np.zeros(n, dtype=np.int32), 0.0)
 
@@ -1099,8 +1101,8 @@ class _Scores:
 
     def move(self, values, leaf, alpha):
         """F += alpha values[leaf]."""
-        total, _, _, self.sum_g, self.sum_h = self._at(values, leaf, alpha, True)
-        self.loss = total / self.total
+        total, _, _, self.sum_g, sum_h = self._at(values, leaf, alpha, True)
+        self.loss, self.sum_second = total / self.total, sum_h if self.curved else self.total
 
     def search(self, values, leaf):
         """The alpha >= 0 of least loss at F + alpha values[leaf], a convex function of it: Newton
@@ -1175,16 +1177,17 @@ class _Boosted(_Protocol):
         rng, unseen = np.random.default_rng(self.random_state), None
         if self.early_stopping:
             X, y, weight, unseen = self._hold_out(X, y, weight, rng)
-        start, loss = self._start(y, weight), (self.loss, getattr(self, "delta", 1.0))
-        scores, best = _Scores(y, weight, start, *loss), 0
+        curved = self.order == 2 and self.loss != "huber"
+        rule = self._start(y, weight), self.loss, getattr(self, "delta", 1.0), curved
+        scores, best = _Scores(y, weight, *rule), 0
         if unseen:
-            Z, unseen = unseen[0], _Scores(*unseen[1:], start, *loss)
+            Z, unseen = unseen[0], _Scores(*unseen[1:], *rule)
         grower = Grower(
             X, self.max_bins, "gini", self.max_depth, self.min_samples_leaf, self.max_leaf_nodes,
             0.0, 0.0, monotone,
         )  # fmt: skip
         trees, weights = [np.zeros(1, dtype=NODE)], [1.0]
-        trees[0]["value"] = start
+        trees[0]["value"] = rule[0]
         self.trace_, self.validation_trace_, self.reason_ = [], [], ""
         while not self.reason_:
             part, rows = self._draw(grower, n_columns, rng)
@@ -1205,7 +1208,7 @@ class _Boosted(_Protocol):
                 self.reason_ = STOPPED
             elif len(tree) == 1 and part is grower and rows is None:
                 self.reason_ = FLAT
-            elif min(scores.sum_g, scores.sum_h) < TINY:
+            elif min(scores.sum_g, scores.sum_second) < TINY:
                 self.reason_ = FLAT
             elif unseen and t - best >= self.n_iter_no_change:
                 self.reason_ = ENOUGH
@@ -1298,11 +1301,8 @@ class _Boosted(_Protocol):
 
     def _tree(self, grower, rows, scores):
         """The tree of a round, finished; its nodes are the leaves that grower.leaf tells."""
-        second, sum_h = scores.weight, scores.total
-        if self.order == 2 and self.loss != "huber":
-            second, sum_h = scores.H, scores.sum_h
-        unit_g, unit_h = grower.full / max(scores.sum_g, TINY), grower.full / sum_h
-        _to_units(scores.G, second, unit_g, unit_h, grower.shift, grower.GH)
+        unit_g, unit_h = grower.full / max(scores.sum_g, TINY), grower.full / scores.sum_second
+        _to_units(scores.G, scores.second, unit_g, unit_h, grower.shift, grower.GH)
         grower.l2 = float(self.l2 * unit_h)
         grower.min_weight = max(1, int(self.min_child_weight * unit_h * (1.0 - ROUNDING)))
         nodes = grower.grow(rows)
@@ -1522,7 +1522,7 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
             return np.average(y, weights=weight)
         start = _median(y, weight)
         if self.loss == "huber":
-            scores, one = _Scores(y, weight, start, self.loss, self.delta), np.ones(1)
+            scores, one = _Scores(y, weight, start, self.loss, self.delta, False), np.ones(1)
             side = 1.0 if scores.G.sum() < 0 else -1.0
             start += side * scores.search(side * one, np.zeros(y.size, dtype=np.int32))
         return start
@@ -1536,10 +1536,11 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
         yield from self._staged_scores(X)
 
     def score(self, X, y, sample_weight=None):
-        """R^2: the part of the variance of y that is explained."""
+        """R^2: the part of the variance of y that is explained; of a constant y, 1 or 0."""
         y, w = np.asarray(y, dtype=np.float64), sample_weight
         rest = np.average((y - self.predict(X)) ** 2, weights=w)
-        return float(1.0 - rest / np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+        whole = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
+        return float(1.0 - rest / whole) if whole > 0 else float(rest == 0)
 
 
 if __name__ == "__main__":
