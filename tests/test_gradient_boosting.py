@@ -468,6 +468,18 @@ def test_absolute_and_huber_resist_outliers():
     assert errors.pop(("squared", 2)) > 1.0 and max(errors.values()) < 0.3, errors
 
 
+def test_huber_with_a_tiny_delta_is_absolute():
+    """Also where no residual is within delta, so that the loss has no curvature anywhere."""
+    X, y = waves(201)
+    params = dict(order=1, n_estimators=10, learning_rate=0.3, max_depth=3)
+    absolute = GradientBoostingRegressor(loss="absolute", **params).fit(X, y)
+    huber = GradientBoostingRegressor(loss="huber", delta=1e-7, **params).fit(X, y)
+    assert huber.n_iter_ == absolute.n_iter_ == 10
+    assert_allclose(huber.predict(X), absolute.predict(X), atol=1e-5)
+    second = GradientBoostingRegressor(loss="huber", delta=1e-7, n_estimators=10).fit(X, y)
+    assert second.n_iter_ == 10 and (np.diff(second.trace_) < 0).all()
+
+
 @pytest.mark.parametrize("value", [0.0, -3.25, 1e9, 1e-9])
 @pytest.mark.parametrize(
     ("loss", "order"), [("squared", 2), ("squared", 1), ("huber", 2), ("absolute", 1)]
