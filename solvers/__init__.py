@@ -12,4 +12,6 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "mdboost": ("cqboost", "MDBoost", "tanh"),
     "lpboost": ("cqboost", "LPBoost", "tanh"),
     "cgboost": ("cqboost", "CGBoost", "tanh"),
+    "voting": ("combine", "Voting", "minmax"),
+    "stacking": ("combine", "Stacking", "minmax"),
 }

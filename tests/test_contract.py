@@ -50,7 +50,7 @@ WAYS = {  # further parameters with a code of their own
     "Calibrated": [{"method": "isotonic"}],
     "ECOC": [{"decoding": "hamming"}],
 }
-WRAPPERS = {"Voting", "Stacking", "Calibrated", "OneVsRest", "ECOC"}  # they are no commands
+WRAPPERS = {"Calibrated", "OneVsRest", "ECOC"}  # they are no commands
 
 
 def variants(cls):
