@@ -11,7 +11,8 @@ Measures  Two members sort the n rows into a (both vote +), b (+ and -), c (- an
 
           One product of the vote matrix with itself gives all tables: O(n T^2), the speed of BLAS.
           exclusivity compares coefficients instead of votes; ambiguity is what diversity takes off
-          the members' mean squared error; margins and error_covariance look at the whole vote.
+          the members' mean squared error; margins and error_covariance look at the whole vote;
+          averages sums up an ensemble, and kappa_error_figure draws the pairs of several.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 2, Theorem 2, equations
           (4)-(8), Figure 2; Kuncheva, Whitaker, "Measures of Diversity in Classifier Ensembles",
           Machine Learning 2003; Guo, Wang, Ling, "Exclusivity Regularized Machine", IJCAI 2017,
@@ -119,7 +120,7 @@ def kappa_error_figure(clouds, title):
         axes.scatter(kappas, errors, color=f"C{k}", **dots)
     for k, (name, (kappas, errors)) in enumerate(clouds.items()):  # above the dots of all
         cross = {"s": 130, "marker": "X", "edgecolors": "white", "zorder": 3}
-        label = f"{name}, {len(kappas):,} pairs"
+        label = f"{name}, {len(kappas):,} pair{'s' * (len(kappas) > 1)}"
         axes.scatter(np.mean(kappas), np.mean(errors), color=f"C{k}", label=label, **cross)
     axes.grid(alpha=0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
