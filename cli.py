@@ -389,8 +389,9 @@ def run_predict(args):
     header, _ = some_solver.read_model(args.model)
     name, notes = header["class"], header["values"].get("notes_")
     names = [name, *dict.fromkeys(names_inside(header))]
-    for unknown in set(names) - set(FILES):
-        raise ValueError(f"{args.model} holds a model of {unknown}, which is not among the methods")
+    if unknown := [name for name in names if name not in FILES]:
+        text = f"holds a model of {unknown[0]}, which is not among the methods"
+        raise ValueError(f"{args.model} {text}")
     if not {"data", "classes", "schema", "preprocess"} <= set(notes or ()):
         raise ValueError(
             f"{args.model} was not written by --save and does not say how to read {args.data}; "
@@ -426,7 +427,7 @@ def names_inside(header):
     for value in header["models"].values():
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict):
-                yield from [part["class"]] if part["class"][0] != "_" else []
+                yield from [] if part["class"].startswith("_") else [part["class"]]
                 yield from names_inside(part)
 
 
@@ -441,8 +442,8 @@ def run_diversity(args):
     if args.plot:
         diversity.kappa_error_figure({}, "")  # without matplotlib it fails now, not at the end
     commands = list(dict.fromkeys(map(str.strip, args.methods.split(","))))
-    for unknown in set(commands) - set(METHODS):
-        raise ValueError(f"{unknown!r} is no method; --methods are of {', '.join(METHODS)}")
+    if unknown := [command for command in commands if command not in METHODS]:
+        raise ValueError(f"{unknown[0]!r} is no method; --methods are of {', '.join(METHODS)}")
     data = datasets.load(args.data, label=args.label, positive=args.positive)
     if len(data.classes) > 2:
         some = data.classes[0]
@@ -689,7 +690,8 @@ def progress_bar(total, quiet):
     bar = tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False)
 
     def callback(model, iteration, info):
-        values = "".join(f", {key} {value:.1e}" for key, value in info.items())
+        known = {key: value for key, value in info.items() if value is not None}
+        values = "".join(f", {key} {value:.1e}" for key, value in known.items())
         bar.set_postfix_str(f"iteration {iteration}{values}", refresh=False)
         bar.update(0)
 

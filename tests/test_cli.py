@@ -352,6 +352,9 @@ def test_progress_bar(monkeypatch, capsys):
     assert cli.main([*argv, "--quiet"]) == 0 and sys.stderr.getvalue() == ""
     assert cli.main(argv) == 0
     assert "1/2" in sys.stderr.getvalue() and ", residual " in sys.stderr.getvalue()
+    for argv in (["voting", "--data", "heart"], ["adaboost", "--data", "wine"]):  # no residual
+        assert cli.main([*argv, "--trials", "2"]) == 0
+    assert cli.main(["diversity", "--data", "heart", "--methods", "exrm,psvm"]) == 0
 
 
 # -- more than two classes -------------------------------------------------------------------------
@@ -622,6 +625,8 @@ def bad(tmp_path_factory):
     np.savez(folder / "other.npz", header=np.array(json.dumps(header)))
     outer = header | {"class": "Voting", "models": {"estimators_": ["linear", header]}}
     np.savez(folder / "inside.npz", header=np.array(json.dumps(outer)))
+    outer["models"] = {"base": header | {"class": ""}}
+    np.savez(folder / "nameless.npz", header=np.array(json.dumps(outer)))
     return folder
 
 
@@ -662,6 +667,7 @@ ERRORS = {
     "predict --model {}/python.npz --data sonar --out {}/a.csv": "was not written by --save",
     "predict --model {}/other.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
     "predict --model {}/inside.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
+    "predict --model {}/nameless.npz --data sonar --out {}/a.csv": "holds a model of ",
     "predict --model {}/foreign.npz --data sonar --out {}/a.csv": "is not a model file",
     "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "is not a model file",
     "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "is not a model file",

@@ -455,6 +455,13 @@ def test_damaged_files_and_foreign_members(tmp_path):
         broken.save(path)
         with pytest.raises(ValueError, match="its Stacking is damaged"):
             Stacking.load(path)
+    vars(broken).update(vars(model) | {"estimators_": [copy.copy(m) for m in model.estimators_]})
+    for t, name in enumerate(("_Linear", "_Bayes", "_Centroid")):
+        vars(broken.estimators_[t]).update(state_=model.estimators_[t].state_[:, 1:])
+        broken.save(path)
+        with pytest.raises(ValueError, match=f"its {name} is damaged"):
+            Stacking.load(path)
+        broken.estimators_[t] = model.estimators_[t]
     path.unlink()
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
     for model in (Voting([tree, "bayes"]), Calibrated(tree), Stacking(meta=tree)):

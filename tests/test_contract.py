@@ -326,6 +326,7 @@ def test_damaged_models_of_models(case, tmp_path):
     first = header["models"]["estimators_"][0]
     for wrong in ([], [7], ["linear"], [{}], [{"class": "Other"}], {"class": 1}, 3, "linear"):
         load("not a model file", models={**header["models"], "estimators_": wrong})
+    load("holds a", models={"estimators_": [{**first, "class": ["Other"]}]})
     load("holds a Other", models={"estimators_": [{**first, "class": "Other"}]})
     load("does not have", models={"estimators_": [{**first, "params": {"nonsense": 1}}]})
     lost = {key: value for key, value in arrays.items() if not key.startswith("estimators_/0/")}
