@@ -24,7 +24,23 @@ SCALES = {
     "standard": "features standardised",
     "tanh": "tanh of standardised features",
 }
-NO_FLAGS = {"random_state", "verbose", "callback"}  # set by the run itself
+NO_FLAGS = {"random_state", "verbose", "callback", "prefit"}  # set by the run itself
+RENAMED = {"cv": "inner_cv"}  # parameters whose flags the protocol has taken
+OF_ESTIMATORS = ("members", "base", "meta")  # parameters that may name a method
+FILES = {name: file for file, name, _ in METHODS.values()}  # of the classes that a run may use
+FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
+NO_CERTIFICATE = {
+    "Voting": "a vote optimises nothing",
+    "Stacking": "the classifier on top has the last word",
+}
+MEASURES = {  # of diversity: title and whether it is a share
+    "disagreement": ("disagreement", True),
+    "kappa": ("kappa", False),
+    "q_statistic": ("Q", False),
+    "correlation": ("correlation", False),
+    "double_fault": ("double fault", True),
+    "ambiguity": ("ambiguity", False),
+}
 WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, every kernel
 EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
 EXAMPLES = """examples:
@@ -32,6 +48,8 @@ EXAMPLES = """examples:
   python cli.py exrm --help
   python cli.py exrm --data sonar
   python cli.py exrm --data my.csv --label species --sampling bootstrap --save model.npz
+  python cli.py voting --data wine --members exrm,adaboost,bayes
+  python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
 
@@ -70,7 +88,10 @@ def describe(command):
 
 
 def value(text):
-    """Read a parameter: none, true, false, an integer, a number, else a text."""
+    """Read a parameter: none, true, false, an integer, a number, a list of these, else a text."""
+    if "," in text:
+        parts = [value(part) for part in text.split(",")]
+        return text if any(isinstance(part, str) for part in parts) else parts
     words = {"none": None, "true": True, "false": False}
     if text.lower() in words:
         return words[text.lower()]
@@ -91,10 +112,16 @@ def output(path):
     return path
 
 
-def add_method_flags(parser, command):
-    parser.description, defaults, texts = describe(command)
+def picture(path):
+    """The same for a figure."""
+    if not path.lower().endswith((".png", ".pdf", ".svg")):
+        raise argparse.ArgumentTypeError(f"{path} must end in .png, .pdf or .svg")
+    return output(path)
+
+
+def add_data_flags(parser, trials):
+    """Add the flags that all commands share that train; return two functions to add more."""
     parser.usage = f"{parser.prog} --data NAME|FILE [flags]"
-    _, name, scale = METHODS[command]
     group = parser.add_argument_group("data and protocol")
     add, add_size = group.add_argument, group.add_mutually_exclusive_group().add_argument
     # fmt: off
@@ -108,24 +135,41 @@ def add_method_flags(parser, command):
              help="share or number of rows to train on, the others test [default 0.5]")
     add_size("--cv", type=int, metavar="K", help="K-fold cross-validation instead")
     add("--trials", type=int, metavar="N",
-        help="random splits [default 10]; with --cv, repetitions [default 1]")
-    add("--scale", choices=SCALES, default=scale,
-        help=f"scaling of the features, learned on the training rows [default {scale}]")
+        help=f"random splits [default {trials}]; with --cv, repetitions [default 1]")
     add("--seed", type=int, default=0, metavar="N",
         help="seed of the splits; trial t trains with seed N + t [default 0]")
-    add = parser.add_argument_group("output").add_argument
-    add("--json", type=output, metavar="FILE", help="write all results to this file")
-    add("--save", type=output, metavar="MODEL",
-        help="train on all rows afterwards and write the model, for `cli.py predict`")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    to = parser.add_argument_group("output").add_argument
+    to("--json", type=output, metavar="FILE", help="write all results to this file")
+    to("--quiet", action="store_true", help="print nothing but errors")
     # fmt: on
+    return add, to
+
+
+def add_method_flags(parser, command):
+    parser.description, defaults, texts = describe(command)
+    _, name, scale = METHODS[command]
+    add, to = add_data_flags(parser, 10)
+    text = f"scaling of the features, learned on the training rows [default {scale}]"
+    add("--scale", choices=SCALES, default=scale, help=text)
+    text = "train on all rows afterwards and write the model, for `cli.py predict`"
+    to("--save", type=output, metavar="MODEL", help=text)
     add = parser.add_argument_group(f"parameters of {name}").add_argument
-    flags = [key for key in defaults if key not in NO_FLAGS]
-    for key in flags:
+    flags = {key: RENAMED.get(key, key) for key in defaults if key not in NO_FLAGS}
+    for key, flag in flags.items():
         text = f"{texts.get(key, '')} [default {defaults[key]}]".replace("] [", ", ")
+        text += "; or names of methods" if key in OF_ESTIMATORS else ""
         options = {"default": defaults[key], "help": text.replace("%", "%%")}
-        add(f"--{key.replace('_', '-')}", type=value, metavar="VALUE", **options)
-    parser.set_defaults(run=run_method, flags=flags, parameters=list(defaults))
+        add(f"--{flag.replace('_', '-')}", type=value, metavar="VALUE", **options)
+    parser.set_defaults(run=run_method, flags=flags)
+
+
+def add_diversity_flags(parser):
+    add, to = add_data_flags(parser, 1)
+    text = "names with commas between them [default %(default)s]"
+    add("--methods", default="adaboost,adaboost-nc,voting", metavar="NAMES", help=text)
+    text = "draw the kappa-error diagram, a dot a pair of members, into this .png, .pdf or .svg"
+    to("--plot", type=picture, metavar="FILE", help=text)
+    parser.set_defaults(run=run_diversity)
 
 
 def build_parser(argv):
@@ -139,6 +183,8 @@ def build_parser(argv):
         method = commands.add_parser(command, help=f"train and test {name}")
         if argv[:1] == [command]:  # to read the sources of all methods would take its time
             add_method_flags(method, command)
+    text = "compare how much the members of several methods differ"
+    add_diversity_flags(commands.add_parser("diversity", help=text, description=text))
     text = "apply a model written by --save to new rows"
     predict = commands.add_parser("predict", help=text, description=text)
     predict.add_argument("--model", required=True, help="file written by --save")
@@ -153,31 +199,55 @@ def build_parser(argv):
 # -- commands --------------------------------------------------------------------------------------
 
 
+def method_class(name):
+    return getattr(importlib.import_module(f"solvers.{FILES[name]}"), name)
+
+
+def build(command, params, seed, classes, notes, soft=False, callback=None):
+    """Make an estimator for so many classes, with probabilities if soft; tell `notes` how."""
+    name = METHODS[command][1]
+    cls, given = method_class(name), params | {"random_state": seed, "callback": callback}
+    for key in OF_ESTIMATORS:
+        if isinstance(params.get(key), str):
+            need = key == "members" and (name == "Stacking" or params.get("how") == "soft")
+            rest = (seed, classes if cls._multi_class else 2, notes, need)
+            given[key] = named(cls, key, params[key], lambda part, r=rest: build(part, {}, *r))
+    model = cls(**{key: given[key] for key in cls._param_names() if key in given})
+    if soft and not hasattr(model, "predict_proba"):
+        notes.setdefault("probabilities by Platt's calibration:", {})[name] = True
+        model = method_class("Calibrated")(model)
+    if classes > 2 and not model._multi_class:
+        notes.setdefault(f"{classes} classes: one-versus-rest over", {})[name] = True
+        model = method_class("OneVsRest")(model, callback=callback)
+    return model
+
+
+def named(cls, key, text, make):
+    """Read a parameter that takes estimators: a name of a method stands for one."""
+    names = [part.strip() for part in text.split(",")] if key == "members" else [text]
+    test, rule = cls._rules[key]
+    for name in names:
+        if name not in METHODS and not test(name):
+            wrong = f"{cls.__name__}: {key} must be {rule}, got {name!r}"
+            raise ValueError(f"{wrong}; objects are named {', '.join(METHODS)}")
+    parts = [make(name) if name in METHODS else name for name in names]
+    return parts if key == "members" else parts[0]
+
+
 def run_method(args):
     import warnings
 
     import datasets
 
-    file, name, _ = METHODS[args.command]
     data = datasets.load(args.data, label=args.label, positive=args.positive)
-    if len(data.classes) > 2:
-        some = data.classes[0]
-        raise ValueError(
-            f"{name} is binary and {data.name} has {len(data.classes)} classes; choose, say, "
-            f'--data "{args.data}:{some}-vs-rest" or --positive "{some}"'
-        )
-    if args.trials is None:
-        args.trials = 10 if args.cv is None else 1
-    protocol = {key: getattr(args, key) for key in ("trials", "train", "cv", "seed")}
-    splits = datasets.splits(data.y, **protocol)
-    params = {key: getattr(args, key) for key in args.flags}
-    method = getattr(importlib.import_module(f"solvers.{file}"), name)
+    protocol, splits = protocol_of(args, data, 10)
+    params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     bar, callback = progress_bar(args.trials * (args.cv or 1), args.quiet)
+    notes = {}
 
     def new(trial, **changes):
-        own = {"random_state": args.seed + trial, "callback": callback}
-        given = params | own | changes
-        return method(**{key: given[key] for key in given if key in args.parameters})
+        rest = (args.seed + trial, len(data.classes), notes)
+        return build(args.command, params | changes, *rest, callback=callback)
 
     trials, compile_seconds = [], 0.0
     with bar or contextlib.nullcontext(), warnings.catch_warnings(record=True) as caught:
@@ -188,7 +258,7 @@ def run_method(args):
                 with contextlib.suppress(ValueError):  # the fit on all rows will tell, of all rows
                     compile_seconds = fit(short, data, few, args.scale)[1]
                 caught.clear()
-            trials.append(run_trial(new(len(trials)), data, train, test, args.scale))
+            trials.append(run_trial(new(len(trials)), data, train, test, args.scale)[0])
             if bar:
                 bar.update()
         if args.save:
@@ -196,22 +266,14 @@ def run_method(args):
 
     result = {
         "command": args.argv,
-        "method": name,
-        "data": {
-            "name": data.name,
-            "rows": data.X.shape[0],
-            "features": data.X.shape[1],
-            "classes": {c: int((data.y == k).sum()) for k, c in enumerate(data.classes)},
-            "notes": notes_on(data, method._allow_nan),
-        },
-        "protocol": protocol | {"scale": args.scale} | ({"train": None} if args.cv else {}),
+        "method": METHODS[args.command][1],
+        "data": facts_on(data, [new(0)], notes),
+        "protocol": protocol | {"scale": args.scale},
         "params": params,
         "trials": trials,
         "summary": summarise(trials),
         "compile_seconds": compile_seconds,
-        "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in caught],
-        "versions": {"python": sys.version.split()[0]}
-        | {package: sys.modules[package].__version__ for package in ("numpy", "numba")},
+        **circumstances(caught),
     }
     if args.json:
         write_json(args.json, result)
@@ -221,8 +283,19 @@ def run_method(args):
             line("model", f"trained on all {len(data.y)} rows, saved to {args.save}")
 
 
+def protocol_of(args, data, trials):
+    """Read what the splits are to be; return it and them."""
+    import datasets
+
+    if args.trials is None:
+        args.trials = trials if args.cv is None else 1
+    protocol = {key: getattr(args, key) for key in ("trials", "train", "cv", "seed")}
+    splits = datasets.splits(data.y, **protocol)
+    return protocol | ({"train": None} if args.cv else {}), splits
+
+
 def excerpt(y, rows):
-    """Choose a few rows of both classes."""
+    """Choose a few rows of the first and the last class."""
     rows = rows[y[rows].argsort(kind="stable")]
     return [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
 
@@ -239,32 +312,59 @@ def fit(model, data, rows, scale):
 
 
 def run_trial(model, data, train, test, scale):
-    """Train and test on one split."""
+    """Train and test on one split; return the figures, and the members' votes and labels."""
+    from solvers import diversity
+
     prep, seconds = fit(model, data, train, scale)
 
     def error(rows):
         return float((model.predict(prep.transform(data.X[rows])) != data.y[rows]).mean())
 
-    votes = model.votes(prep.transform(data.X[test]))
-    members = votes.shape[1]
-    positive = (votes >= 0).sum(axis=1)
-    pairs = max(members * (members - 1) // 2, 1)
-    widest = (votes.max(axis=1) - votes.min(axis=1)).max()
-    return {
+    votes, goals = member_votes(model, prep.transform(data.X[test]), data.y[test])
+    if votes is None:
+        parts = model.estimators_
+        members, identical, differ = sum(part.weights_.size for part in parts), False, None
+    else:
+        parts, members = [model], votes.shape[1]
+        widest = (votes.max(axis=1) - votes.min(axis=1)).max()
+        real = not model._multi_class  # of labels, equal ones do not make members identical
+        identical = members > 1 and real and bool(widest <= EQUAL * abs(votes).max())
+        weights = model.weights_ if model.weights_.size == members else None
+        differ = diversity.averages(votes, goals, weights) if members > 1 else None
+    figures = {
         "train_rows": len(train),
         "test_rows": len(test),
         "train_error": error(train),
         "test_error": error(test),
+        "classifiers": len(parts),
         "members": members,
-        "disagreement": float((positive * (members - positive)).mean() / pairs),
-        "identical": members > 1 and bool(widest <= EQUAL * abs(votes).max()),
-        "iterations": int(model.n_iter_),
+        "diversity": differ,
+        "identical": identical,
+        "iterations": sum(int(part.n_iter_) for part in parts),
         "residual": None if model.residual_ is None else float(model.residual_),
         "objective": float(model.objective_),
         "converged": bool(model.converged_),
         "fit_seconds": seconds,
         "facts": model.facts() if hasattr(model, "facts") else {},
     }
+    return figures, (votes, goals)
+
+
+def member_votes(model, X, y):
+    """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
+
+    Where members predict one of many classes, their votes are + if right, and all labels are +.
+    """
+    import numpy as np
+
+    if type(model).__name__ == "OneVsRest":
+        return None, None
+    if not model._multi_class:
+        return model.votes(X), y == 1
+    labels = np.column_stack([member.predict(X) for member in model.estimators_])
+    if len(model.classes_) == 2:
+        return np.where(labels == 1, 1.0, -1.0), y == 1
+    return np.where(labels == y[:, None], 1.0, -1.0), y >= 0
 
 
 def save(model, data, args):
@@ -285,33 +385,110 @@ def run_predict(args):
 
     import datasets
 
-    files = {name: file for file, name, _ in METHODS.values()}
-    some_solver = importlib.import_module(f"solvers.{next(iter(files.values()))}")
+    some_solver = importlib.import_module(f"solvers.{next(iter(FILES.values()))}")
     header, _ = some_solver.read_model(args.model)
-    name, notes = header.get("class"), header.get("values", {}).get("notes_")
-    if name not in files:
-        raise ValueError(f"{args.model} holds a model of {name}, which is not among the methods")
+    name, notes = header["class"], header["values"].get("notes_")
+    names = [name, *dict.fromkeys(names_inside(header))]
+    if unknown := [name for name in names if name not in FILES]:
+        text = f"holds a model of {unknown[0]}, which is not among the methods"
+        raise ValueError(f"{args.model} {text}")
     if not {"data", "classes", "schema", "preprocess"} <= set(notes or ()):
         raise ValueError(
             f"{args.model} was not written by --save and does not say how to read {args.data}; "
             f"use it from Python: {name}.load(path).predict(X)"
         )
-    model = getattr(importlib.import_module(f"solvers.{files[name]}"), name).load(args.model)
+    members = [method_class(name) for name in names]
+    model = members[0].load(args.model, members=members)
     data = datasets.load(args.data, schema=notes["schema"])
     X = datasets.Preprocess.from_dict(notes["preprocess"]).transform(data.X)
     codes, decision, classes = model.predict(X), model.decision_function(X), notes["classes"]
+    labels = [classes[k] if 0 <= k < len(classes) else k for k in codes.tolist()]  # or rejected
+    many = decision.ndim == 2
+    titles = [f"decision {c}" for c in classes] if many else ["decision"]
     with replacing(args.out) as file:
         writer = csv.writer(file)
-        writer.writerow(["prediction", "decision"])
-        writer.writerows(zip([classes[k] for k in codes], decision.tolist(), strict=True))
+        writer.writerow(["prediction", *titles])
+        rows = decision.reshape(len(labels), -1).tolist()
+        writer.writerows([label, *row] for label, row in zip(labels, rows, strict=True))
 
-    print(f"{name}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
+    over = f" over {', '.join(names[1:])}" if names[1:] else ""
+    print(f"{name}{over}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
     for note in notes_on(data, model._allow_nan):
         line("note", note)
-    line("predictions", f"written to {args.out}; decision >= 0 means class {classes[1]}")
+    rule = "the largest decision wins" if many else f"decision >= 0 means class {classes[1]}"
+    line("predictions", f"written to {args.out}; {rule}")
     if data.y is not None:
         wrong = int((codes != data.y).sum())
         line("error", f"{100 * wrong / len(codes):.1f} % ({wrong} of {len(codes)} rows)")
+
+
+def names_inside(header):
+    """Yield the classes of the models inside a model; the built-in members have no name."""
+    for value in header["models"].values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from [] if part["class"].startswith("_") else [part["class"]]
+                yield from names_inside(part)
+
+
+def run_diversity(args):
+    import warnings
+
+    import numpy as np
+
+    import datasets
+    from solvers import diversity
+
+    if args.plot:
+        diversity.kappa_error_figure({}, "")  # without matplotlib it fails now, not at the end
+    commands = list(dict.fromkeys(map(str.strip, args.methods.split(","))))
+    if unknown := [command for command in commands if command not in METHODS]:
+        raise ValueError(f"{unknown[0]!r} is no method; --methods are of {', '.join(METHODS)}")
+    data = datasets.load(args.data, label=args.label, positive=args.positive)
+    if len(data.classes) > 2:
+        some = data.classes[0]
+        raise ValueError(
+            f"diversity needs two classes and {data.name} has {len(data.classes)}; choose, say, "
+            f'--data "{args.data}:{some}-vs-rest" or --positive "{some}"'
+        )
+    protocol, splits = protocol_of(args, data, 1)
+    splits, trials, clouds, models = list(splits), {}, {}, []
+    bar, callback = progress_bar(len(splits) * len(commands), args.quiet)
+    with bar or contextlib.nullcontext(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for command in commands:
+            trials[command], points = [], []
+            for trial, (train, test) in enumerate(splits):
+                model = build(command, {}, args.seed + trial, 2, {}, callback=callback)
+                figures, said = run_trial(model, data, train, test, METHODS[command][2])
+                trials[command].append(figures)
+                points.append(diversity.kappa_error(*said))
+                if bar:
+                    bar.update()
+            models.append(model)
+            cloud = [np.concatenate(axis) for axis in zip(*points, strict=True)]
+            clouds |= {command: cloud} if cloud[0].size else {}
+
+    result = {
+        "command": args.argv,
+        "data": facts_on(data, models, {}),
+        "protocol": protocol | {"scale": "own"},
+        "methods": {
+            command: {"summary": summarise(trials[command]), "trials": trials[command]}
+            for command in commands
+        },
+        **circumstances(caught),
+    }
+    if args.json:
+        write_json(args.json, result)
+    if args.plot:
+        figure = diversity.kappa_error_figure(clouds, f"Kappa-error diagram, {data.name}")
+        with replacing(args.plot, binary=True) as file:
+            figure.savefig(file, format=args.plot.rpartition(".")[2].lower(), dpi=150)
+    if not args.quiet:
+        report_diversity(result)
+        if args.plot:
+            line("plot", f"kappa-error diagram written to {args.plot}")
 
 
 def run_methods(args):
@@ -338,12 +515,12 @@ def run_datasets(args):
 
 
 def summarise(trials):
-    """Spread of every figure over the trials; None is none."""
-    columns = {key: [trial[key] for trial in trials] for key in trials[0]}
+    """Spread of every figure over the trials that have it."""
+    columns = {key: [t[key] for t in trials if t[key] is not None] for key in trials[0]}
     return {
         key: summarise(values) if isinstance(values[0], dict) else spread(values)
         for key, values in columns.items()
-        if values[0] is not None
+        if values
     }
 
 
@@ -360,50 +537,101 @@ def notes_on(data, kept):
     return data.notes + ([f"missing numbers {how}: {missing}"] if missing else [])
 
 
+def facts_on(data, models, notes):
+    """Describe the data and what was done to them for these models."""
+    texts = [note for model in models for note in notes_on(data, model._allow_nan)]
+    texts += [f"{text} {', '.join(names)}" for text, names in notes.items()]
+    return {
+        "name": data.name,
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+        "classes": {c: int((data.y == k).sum()) for k, c in enumerate(data.classes)},
+        "notes": list(dict.fromkeys(texts)),
+    }
+
+
+def circumstances(caught):
+    return {
+        "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in caught],
+        "versions": {"python": sys.version.split()[0]}
+        | {package: sys.modules[package].__version__ for package in ("numpy", "numba")},
+    }
+
+
 def line(label, text):
     print(f"  {label:<13} {text}")
 
 
-def report(result):
-    data, protocol, params = result["data"], result["protocol"], result["params"]
-    trials, summary = result["trials"], result["summary"]
+def span(figures, form="{} to {}"):
+    low, high = figures["min"], figures["max"]
+    return f"{low}" if low == high else form.format(low, high)
 
-    def mean(key, factor, digits, unit):
-        std = summary[key]["std"]
-        more = "" if std is None else f" +- {std * factor:.{digits}f}"
-        return f"{summary[key]['mean'] * factor:.{digits}f} {unit}{more}"
 
-    def span(key, form="{} to {}"):
-        low, high = summary[key]["min"], summary[key]["max"]
-        return f"{low}" if low == high else form.format(low, high)
+def measures(differ):
+    """Return the means of the diversity of members as texts, by title."""
+    texts = {"member error": percent(differ["member_error"]["mean"])}
+    for key, (title, share) in MEASURES.items():
+        value = differ[key]["mean"]
+        texts[title] = percent(value) if share else f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+    return texts
 
-    classes = " and ".join(f"{name} ({count})" for name, count in data["classes"].items())
-    print(
-        f"{result['method']} on {data['name']}: {data['rows']} rows, {data['features']} features, "
-        f"classes {classes}"
-    )
+
+def percent(share):
+    return f"{100 * share:.1f} %"
+
+
+def report_head(title, result, summary):
+    """Print what was trained on what, and how."""
+    data, protocol = result["data"], result["protocol"]
+    *others, last = [f"{name} ({count})" for name, count in data["classes"].items()]
+    classes = f"classes {', '.join(others)} and {last}"
+    print(f"{title} on {data['name']}: {data['rows']} rows, {data['features']} features, {classes}")
     for note in data["notes"]:
         line("note", note)
     count, folds = protocol["trials"], protocol["cv"]
     kind = f"{count} random split{'s' * (count > 1)}"
     if folds:
         kind = f"{folds}-fold cross-validation" + (f", {count} times" if count > 1 else "")
-    rows = f"{span('train_rows')} rows for training and {span('test_rows')} for testing"
-    line("protocol", f"{kind}, {rows}, {SCALES[protocol['scale']]}, seed {protocol['seed']}")
+    rows = f"{span(summary['train_rows'])} rows for training and {span(summary['test_rows'])}"
+    scale = SCALES.get(protocol["scale"], "features scaled as each method does by default")
+    line("protocol", f"{kind}, {rows} for testing, {scale}, seed {protocol['seed']}")
+
+
+def report_warnings(result):
+    for category in sorted({text.partition(":")[0] for text in result["warnings"]}):
+        texts = [text for text in result["warnings"] if text.startswith(category)]
+        line("warning", texts[0] + (f" (and {len(texts) - 1} like it)" if len(texts) > 1 else ""))
+
+
+def report(result):
+    params, trials, summary = result["params"], result["trials"], result["summary"]
+
+    def mean(key, factor, digits, unit):
+        std = summary[key]["std"]
+        more = "" if std is None else f" +- {std * factor:.{digits}f}"
+        return f"{summary[key]['mean'] * factor:.{digits}f} {unit}{more}"
+
+    report_head(result["method"], result, summary)
     line("test error", mean("test_error", 100, 1, "%"))
     line("train error", mean("train_error", 100, 1, "%"))
 
-    members = span("members")
-    if summary["members"]["max"] > 1:
-        members += f", disagreement {100 * summary['disagreement']['mean']:.1f} %"
+    members, each = span(summary["members"]), ""
+    if (classifiers := summary["classifiers"]["max"]) > 1:
+        members += f" in {classifiers} classifiers, each for one class against the rest"
+        each = " of all classifiers together"
     if summary["identical"]["min"]:
         members += ": all members are identical"
         if params.get("sampling", "") is None:
             members += "; --sampling bootstrap gives each its own sample"
     line("members", members)
+    if differ := summary.get("diversity"):
+        several = "of right and wrong answers: " if len(result["data"]["classes"]) > 2 else ""
+        texts = [f"{title} {text}" for title, text in measures(differ).items()]
+        line("diversity", several + ", ".join(texts))
     if facts := summary["facts"]:
         line("figures", ", ".join(f"{name} {facts[name]['mean']:.4g}" for name in facts))
-    line("iterations", span("iterations", f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"))
+    form = f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"
+    line("iterations", span(summary["iterations"], form) + each)
 
     failed = sum(not trial["converged"] for trial in trials)
     if failed and params.get("solver") == "paper":
@@ -413,16 +641,42 @@ def report(result):
         end = "; " if goal is None else f" (asked for {goal:g}); "
         end += f"{failed} of {len(trials)} fits did not converge" if failed else "all converged"
     if "residual" in summary:
-        line("certified gap", f"{summary['residual']['max']:.1e} at most, relative{end}")
+        where = " in any classifier" if each else ""
+        line("certified gap", f"{summary['residual']['max']:.1e} at most{where}, relative{end}")
     else:
         end = f"; {failed} of {len(trials)} fits ended early" if failed else ""
-        line("certificate", f"none: the method is greedy{end}")
+        why = NO_CERTIFICATE.get(result["method"], "the method is greedy")
+        line("certificate", f"none: {why}{end}")
     scale = (1e3, 2, "ms") if summary["fit_seconds"]["mean"] < 1 else (1, 2, "s")
     compiling = f"compile or cache load {result['compile_seconds']:.2f} s, not included"
     line("fit time", f"{mean('fit_seconds', *scale)}; {compiling}")
-    for category in sorted({text.partition(":")[0] for text in result["warnings"]}):
-        texts = [text for text in result["warnings"] if text.startswith(category)]
-        line("warning", texts[0] + (f" (and {len(texts) - 1} like it)" if len(texts) > 1 else ""))
+    report_warnings(result)
+
+
+def report_diversity(result):
+    head = [
+        "method",
+        "members",
+        "error",
+        "member error",
+        *(title for title, _ in MEASURES.values()),
+    ]
+    table, first = [head], next(iter(result["methods"].values()))["summary"]
+    report_head("diversity", result, first)
+    for command, entry in result["methods"].items():
+        summary, row = entry["summary"], [command]
+        row += [span(summary["members"]), percent(summary["test_error"]["mean"])]
+        if differ := summary.get("diversity"):
+            row += measures(differ).values()
+        table.append(row + ["-"] * (len(head) - len(row)))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for name, *cells in table:
+        rest = "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
+        print(f"  {name:<{widths[0]}}  {rest}")
+    for command, entry in result["methods"].items():
+        if entry["summary"]["identical"]["min"]:
+            line("note", f"all members of {command} are identical")
+    report_warnings(result)
 
 
 def progress_bar(total, quiet):
@@ -436,7 +690,8 @@ def progress_bar(total, quiet):
     bar = tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False)
 
     def callback(model, iteration, info):
-        values = "".join(f", {key} {value:.1e}" for key, value in info.items())
+        known = {key: value for key, value in info.items() if value is not None}
+        values = "".join(f", {key} {value:.1e}" for key, value in known.items())
         bar.set_postfix_str(f"iteration {iteration}{values}", refresh=False)
         bar.update(0)
 
@@ -444,11 +699,12 @@ def progress_bar(total, quiet):
 
 
 @contextlib.contextmanager
-def replacing(path):
-    """Open a text file that takes its place only when it is complete."""
+def replacing(path, binary=False):
+    """Open a file that takes its place only when it is complete."""
     part = f"{path}.{os.getpid()}.part"
+    form = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
     try:
-        with open(part, "w", encoding="utf-8", newline="") as file:
+        with open(part, **form) as file:
             yield file
         os.replace(part, path)
     except BaseException:

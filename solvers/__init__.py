@@ -13,4 +13,6 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "lpboost": ("cqboost", "LPBoost", "tanh"),
     "cgboost": ("cqboost", "CGBoost", "tanh"),
     "gradient-boosting": ("gradient_boosting", "GradientBoosting", "none"),
+    "voting": ("combine", "Voting", "minmax"),
+    "stacking": ("combine", "Stacking", "minmax"),
 }

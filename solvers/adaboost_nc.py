@@ -50,7 +50,7 @@ PLUS, MINUS = np.int8(1), np.int8(-1)  # the votes
 USELESS = "no member was better than guessing"
 
 
-# >>> shared: protocol 3
+# >>> shared: protocol 4
 FORMAT = 1  # of the model files
 
 
@@ -80,14 +80,59 @@ def read_model(path):
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        header["class"], header["params"], header["values"] = (
-            str(header["class"]), dict(header["params"]), dict(header["values"]),
-        )  # fmt: skip
-        return header, arrays
+        return _checked(header), arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
         raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    return {"class": str(header["class"]), "params": params, "values": values, "models": models}
+
+
+def _build(header, arrays, known, path, place=""):
+    """The model of a header and of the arrays at its place, with all models inside it."""
+    name = header["class"]
+    if name not in known:
+        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
+    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
+    known = known | {kind.__name__: kind for kind in cls._own_members}
+    for name, value in header["models"].items():
+        parts = value if isinstance(value, list) else [value]
+        built = [
+            _build(part, arrays, known, path, f"{place}{name}/{t}/")
+            if isinstance(part, dict)
+            else part
+            for t, part in enumerate(parts)
+        ]
+        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
+    if set(params) - set(cls._param_names()):
+        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+    model = cls(**params)
+    vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+    try:
+        good = not fitted or model._is_intact()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
+    return model
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
 
 
 def _at_least(low):
@@ -105,6 +150,7 @@ class _Protocol:
 
     _allow_nan = False
     _multi_class = False
+    _own_members = ()  # classes of this file that may be inside the model
     _rules = {}
 
     def _set(self, params):
@@ -327,20 +373,13 @@ class _Protocol:
         who = type(self).__name__
         if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
-        arrays, values = {}, {}
-        for name, value in vars(self).items():
-            if not name.endswith("_"):
-                continue
-            if isinstance(value, np.ndarray) and value.dtype == object:
-                value = np.array([str(v) for v in value])
-            (arrays if isinstance(value, np.ndarray) else values)[name] = value
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        arrays = {}
+        header = {"format": FORMAT, **self._pack(arrays)}
         if notes is not None:
             header["values"]["notes_"] = notes
         try:
-            text = json.dumps(header, default=lambda v: v.tolist())
-        except (TypeError, AttributeError) as error:
+            text = json.dumps(header, default=_plain)
+        except TypeError as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         part = f"{os.fspath(path)}.{os.getpid()}.part"
         try:
@@ -353,17 +392,43 @@ class _Protocol:
             raise
 
     @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
-        if set(header["params"]) - set(cls._param_names()):
-            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-        model = cls(**header["params"])
-        fitted = header["values"] | arrays
-        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
-        return model
+        places = {}
+        for name, value in arrays.items():
+            place, slash, last = name.rpartition("/")
+            places.setdefault(place + slash, {})[last] = value
+        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+
+    def _pack(self, arrays, place=""):
+        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
+        for name, value in (params | fitted).items():
+            parts = value if isinstance(value, (list, tuple)) else [value]
+            if any(hasattr(part, "_pack") for part in parts):
+                packed = [
+                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+                    for t, part in enumerate(parts)
+                ]
+                header["models"][name] = packed if parts is value else packed[0]
+            elif name in fitted and isinstance(value, np.ndarray):
+                texts = value.dtype == object
+                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+            else:
+                header["values" if name in fitted else "params"][name] = value
+        return header
+
+    def _is_intact(self):
+        """Whether what a file said fits together: kernels do not check bounds."""
+        return True
 
 
 def _data_conversion_warning():
@@ -1136,7 +1201,6 @@ class AdaBoostNC(_Protocol):
     >>> model.score(X, y), model.reason_
     """
 
-    _allow_nan = True
     _rules = {
         "n_estimators": _at_least(1),
         "lam": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
@@ -1217,6 +1281,11 @@ class AdaBoostNC(_Protocol):
             )
         return self
 
+    @property
+    def _allow_nan(self):
+        """Trees know what to do with missing values; an object may not."""
+        return isinstance(self.base, str) or getattr(self.base, "_allow_nan", True)
+
     def votes(self, X):
         """Vote of every member, -1 or +1, (n, T)."""
         return self._votes(self._check_X(X)).T
@@ -1251,20 +1320,13 @@ class AdaBoostNC(_Protocol):
         member, vote = self._right(X, y)
         return (member & vote).mean(1) - member.mean(1) * vote.mean(1)
 
-    @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
-        model = super().load(path)
-        try:
-            T, d = model.weights_.size, int(model.n_features_in_)
-            good = check_trees(model.nodes_, model.starts_, d) and model.starts_.size == T + 1
-            good &= model.weights_.dtype == np.float64 and model.weights_.shape == (T,)
-            good &= model.classes_.shape == (2,)
-        except (AttributeError, TypeError, ValueError):
-            good = False
-        if not good:
-            raise ValueError(f"{path} is not a model file of ensolve: its trees are damaged")
-        return model
+    def _is_intact(self):
+        T, d = self.weights_.size, int(self.n_features_in_)
+        good = self.weights_.dtype == np.float64 and self.weights_.shape == (T,)
+        good &= self.classes_.shape == (2,)
+        if hasattr(self, "estimators_"):
+            return good and [member.n_features_in_ for member in self.estimators_] == [d] * T
+        return good and check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
 
     def _class_factors(self, y):
         """Factor of each row's weight by its class."""

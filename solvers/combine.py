@@ -59,7 +59,7 @@ HALVINGS = 60  # of a Newton step at the most
 ROUNDS = 10  # active set changes a member at the most; one or two are usual
 
 
-# >>> shared: protocol 3
+# >>> shared: protocol 4
 FORMAT = 1  # of the model files
 
 
@@ -89,14 +89,59 @@ def read_model(path):
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        header["class"], header["params"], header["values"] = (
-            str(header["class"]), dict(header["params"]), dict(header["values"]),
-        )  # fmt: skip
-        return header, arrays
+        return _checked(header), arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
         raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    return {"class": str(header["class"]), "params": params, "values": values, "models": models}
+
+
+def _build(header, arrays, known, path, place=""):
+    """The model of a header and of the arrays at its place, with all models inside it."""
+    name = header["class"]
+    if name not in known:
+        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
+    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
+    known = known | {kind.__name__: kind for kind in cls._own_members}
+    for name, value in header["models"].items():
+        parts = value if isinstance(value, list) else [value]
+        built = [
+            _build(part, arrays, known, path, f"{place}{name}/{t}/")
+            if isinstance(part, dict)
+            else part
+            for t, part in enumerate(parts)
+        ]
+        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
+    if set(params) - set(cls._param_names()):
+        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+    model = cls(**params)
+    vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+    try:
+        good = not fitted or model._is_intact()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
+    return model
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
 
 
 def _at_least(low):
@@ -114,6 +159,7 @@ class _Protocol:
 
     _allow_nan = False
     _multi_class = False
+    _own_members = ()  # classes of this file that may be inside the model
     _rules = {}
 
     def _set(self, params):
@@ -336,20 +382,13 @@ class _Protocol:
         who = type(self).__name__
         if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
-        arrays, values = {}, {}
-        for name, value in vars(self).items():
-            if not name.endswith("_"):
-                continue
-            if isinstance(value, np.ndarray) and value.dtype == object:
-                value = np.array([str(v) for v in value])
-            (arrays if isinstance(value, np.ndarray) else values)[name] = value
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        arrays = {}
+        header = {"format": FORMAT, **self._pack(arrays)}
         if notes is not None:
             header["values"]["notes_"] = notes
         try:
-            text = json.dumps(header, default=lambda v: v.tolist())
-        except (TypeError, AttributeError) as error:
+            text = json.dumps(header, default=_plain)
+        except TypeError as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         part = f"{os.fspath(path)}.{os.getpid()}.part"
         try:
@@ -362,17 +401,43 @@ class _Protocol:
             raise
 
     @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
-        if set(header["params"]) - set(cls._param_names()):
-            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-        model = cls(**header["params"])
-        fitted = header["values"] | arrays
-        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
-        return model
+        places = {}
+        for name, value in arrays.items():
+            place, slash, last = name.rpartition("/")
+            places.setdefault(place + slash, {})[last] = value
+        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+
+    def _pack(self, arrays, place=""):
+        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
+        for name, value in (params | fitted).items():
+            parts = value if isinstance(value, (list, tuple)) else [value]
+            if any(hasattr(part, "_pack") for part in parts):
+                packed = [
+                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+                    for t, part in enumerate(parts)
+                ]
+                header["models"][name] = packed if parts is value else packed[0]
+            elif name in fitted and isinstance(value, np.ndarray):
+                texts = value.dtype == object
+                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+            else:
+                header["values" if name in fitted else "params"][name] = value
+        return header
+
+    def _is_intact(self):
+        """Whether what a file said fits together: kernels do not check bounds."""
+        return True
 
 
 def _data_conversion_warning():
@@ -519,18 +584,22 @@ def _isotonic(f, positive, w, report):
 
 
 # -- members --------------------------------------------------------------------------------------
-class _BuiltIn:
+class _BuiltIn(_Protocol):
     """A small classifier whose fitted state is one matrix with a row for each class."""
 
-    def __init__(self, classes=None, state=None):
-        self.classes_, self.state = classes, state
+    def __init__(self):
+        self._set(locals())
 
     def fit(self, X, y, sample_weight=None):
         self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_features_in_ = X.shape[1]
         w = np.ones(len(y)) if sample_weight is None else sample_weight
         onehot = np.eye(self.classes_.size)[codes]
-        self.state = self._learn(X, onehot, w / w.sum())
+        self.state_ = self._learn(X, onehot, w / w.sum())
         return self
+
+    def _is_intact(self):
+        return self.state_.shape == (self.classes_.size, self.width(self.n_features_in_))
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -554,7 +623,7 @@ class _Linear(_BuiltIn):
         return np.column_stack([coef, share - coef @ mean])
 
     def _outputs(self, X):
-        return X @ self.state[:, :-1].T + self.state[:, -1]
+        return X @ self.state_[:, :-1].T + self.state_[:, -1]
 
     def predict_proba(self, X):
         p = np.clip(self._outputs(X), 0.0, 1.0)
@@ -591,8 +660,8 @@ class _Bayes(_BuiltIn):
 
     def predict_proba(self, X):
         d = X.shape[1]
-        scores = np.empty((X.shape[0], len(self.state)))
-        for k, row in enumerate(self.state):
+        scores = np.empty((X.shape[0], len(self.state_)))
+        for k, row in enumerate(self.state_):
             scores[:, k] = row[-1] - 0.5 * (X - row[:d]) ** 2 @ row[d:-1]
         p = np.exp(scores - scores.max(axis=1, keepdims=True))
         return p / p.sum(axis=1, keepdims=True)
@@ -642,13 +711,15 @@ def _folds(who, cv, codes, weight):
 class _Combined(_Protocol):
     """What the three share: members by name or as objects, model files, reports."""
 
+    _own_members = tuple(BUILT_IN.values())
+
     def _specs(self):
         return _specs(self.members)
 
     @property
     def _allow_nan(self):
         """Missing values are the members' business; the built-in ones take none."""
-        return not any(isinstance(spec, str) for spec in self._specs())
+        return all(getattr(spec, "_allow_nan", not isinstance(spec, str)) for spec in self._specs())
 
     def __sklearn_clone__(self):
         """Fitted members stay as they are: scikit-learn would empty them."""
@@ -736,42 +807,20 @@ class _Combined(_Protocol):
             )
         return self
 
-    def save(self, path, notes=None):
-        """Write the model to one .npz file, atomically; built-in members only.
-
-        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
-        """
-        others = [m for m in getattr(self, "estimators_", ()) if not isinstance(m, _BuiltIn)]
-        others += [self.meta_] if hasattr(self, "meta_") else []
-        if others:
-            raise ValueError(
-                f"{type(self).__name__} cannot save a {type(others[0]).__name__} inside it: a "
-                "model file holds numbers only. Save the members, load them, and combine the "
-                "loaded ones with prefit=True"
-            )
-        flat = copy.copy(self)
-        for t, member in enumerate(vars(flat).pop("estimators_", ())):
-            vars(flat)[f"member_{t}_"] = member.state
-        super(_Combined, flat).save(path, notes)
-
-    @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
-        model = super().load(path)
-        try:
-            K, T, d = model.classes_.size, model.weights_.size, model.n_features_in_
-            kinds = [BUILT_IN[name] for name in model._specs()[:T]]
-            states = [vars(model).pop(f"member_{t}_") for t in range(T)]
-            good = len(kinds) == T and model.weights_.shape == (T,)
-            good &= all(s.shape == (K, k.width(d)) for k, s in zip(kinds, states, strict=False))
-            good &= getattr(model, "coef_", np.empty((T, K))).shape == (T, K)
-        except (AttributeError, KeyError, TypeError):
-            good = False
-        if not good:
-            raise ValueError(f"{path} is not a model file of ensolve: its members are damaged")
-        pairs = zip(kinds, states, strict=True)
-        model.estimators_ = [kind(model.classes_, state) for kind, state in pairs]
-        return model
+    def _is_intact(self):
+        T, K, d = len(self.estimators_), self.classes_.size, self.n_features_in_
+        specs = self._specs()[:T]
+        good = [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
+        good &= getattr(self, "coef_", np.empty((T, K))).shape == (T, K)
+        if hasattr(self, "meta_"):
+            good &= self.meta_.n_features_in_ == T * (K if K > 2 else 1)
+        else:
+            good &= self.weights_.shape == (T,)
+        return good and all(
+            type(member) is BUILT_IN[spec]
+            for member, spec in zip(self.estimators_, specs, strict=True)
+            if isinstance(spec, str)
+        )
 
 
 def _difference(p):

@@ -11,7 +11,8 @@ Measures  Two members sort the n rows into a (both vote +), b (+ and -), c (- an
 
           One product of the vote matrix with itself gives all tables: O(n T^2), the speed of BLAS.
           exclusivity compares coefficients instead of votes; ambiguity is what diversity takes off
-          the members' mean squared error; margins and error_covariance look at the whole vote.
+          the members' mean squared error; margins and error_covariance look at the whole vote;
+          averages sums up an ensemble, and kappa_error_figure draws the pairs of several.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 2, Theorem 2, equations
           (4)-(8), Figure 2; Kuncheva, Whitaker, "Measures of Diversity in Classifier Ensembles",
           Machine Learning 2003; Guo, Wang, Ling, "Exclusivity Regularized Machine", IJCAI 2017,
@@ -84,6 +85,48 @@ def kappa_error(votes, y):
     (a, b, c, d), both_wrong = _tables(votes, y)
     error = np.diag(both_wrong)
     return over_pairs(_kappa(a, b, c, d)), over_pairs(0.5 * (error[:, None] + error))
+
+
+def averages(votes, y, weights=None):
+    """Mean over the pairs of every measure, the members' mean error, and the mean ambiguity of
+    their -1/+1 votes with `weights` (None: equal ones), as a dict."""
+    values, positive = pairwise(votes, y), _positive(y, len(votes))
+    if len(values["kappa"]) < 2:
+        raise ValueError("averages over pairs of members need two members, got one")
+    means = {name: float(over_pairs(value).mean()) for name, value in values.items()}
+    means["member_error"] = float(np.diag(values["double_fault"]).mean())
+    signs = np.where(np.asarray(votes) >= 0, 1.0, -1.0)
+    return means | {"ambiguity": float(ambiguity(signs, weights, positive).ambiguity.mean())}
+
+
+def kappa_error_figure(clouds, title):
+    """Kappa-error diagram as a Figure of matplotlib: a dot a pair of members, a cross a centre.
+
+    `clouds` holds the points of kappa_error by the name of the ensemble.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("the diagram needs matplotlib: pip install -e '.[plot]'") from None
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    axes = figure.add_subplot(
+        title=title,
+        xlabel="kappa, agreement of two members beyond chance",
+        ylabel="mean error of the two",
+    )
+    for k, (kappas, errors) in enumerate(clouds.values()):
+        size, solid = (7, 0.25) if len(kappas) > 500 else (25, 0.6)
+        dots = {"s": size, "alpha": solid, "linewidths": 0, "rasterized": True}
+        axes.scatter(kappas, errors, color=f"C{k}", **dots)
+    for k, (name, (kappas, errors)) in enumerate(clouds.items()):  # above the dots of all
+        cross = {"s": 130, "marker": "X", "edgecolors": "white", "zorder": 3}
+        label = f"{name}, {len(kappas):,} pair{'s' * (len(kappas) > 1)}"
+        axes.scatter(np.mean(kappas), np.mean(errors), color=f"C{k}", label=label, **cross)
+    axes.grid(alpha=0.3)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    if clouds:
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
 
 
 def exclusivity(coef, relaxed=False):

@@ -13,6 +13,7 @@ Method    L fits of the base classifier; decoding is two matrix products. A code
           in at least D columns corrects any (D - 1) / 2 wrong outputs. Codes: all 2^(K-1) - 1 ways
           to split the classes, all pairs of classes, or the best of many random ones, of
           10 log2 K columns. Two classes are one column, whatever the code.
+          `residual_` is the largest certified gap of a classifier, relative to its own objective.
           The built-in base is regularised least squares on -1/+1, solved for all columns at once
           and certified: with centred rows Z of unit variance, minimised over w and b it is
 
@@ -47,7 +48,7 @@ MOST_CLASSES = 11  # of an exhaustive code: 1023 columns
 DRAWS = 100  # random codes, of which the one with the farthest words is taken
 
 
-# >>> shared: protocol 3
+# >>> shared: protocol 4
 FORMAT = 1  # of the model files
 
 
@@ -77,14 +78,59 @@ def read_model(path):
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        header["class"], header["params"], header["values"] = (
-            str(header["class"]), dict(header["params"]), dict(header["values"]),
-        )  # fmt: skip
-        return header, arrays
+        return _checked(header), arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
         raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    return {"class": str(header["class"]), "params": params, "values": values, "models": models}
+
+
+def _build(header, arrays, known, path, place=""):
+    """The model of a header and of the arrays at its place, with all models inside it."""
+    name = header["class"]
+    if name not in known:
+        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
+    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
+    known = known | {kind.__name__: kind for kind in cls._own_members}
+    for name, value in header["models"].items():
+        parts = value if isinstance(value, list) else [value]
+        built = [
+            _build(part, arrays, known, path, f"{place}{name}/{t}/")
+            if isinstance(part, dict)
+            else part
+            for t, part in enumerate(parts)
+        ]
+        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
+    if set(params) - set(cls._param_names()):
+        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+    model = cls(**params)
+    vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+    try:
+        good = not fitted or model._is_intact()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
+    return model
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
 
 
 def _at_least(low):
@@ -102,6 +148,7 @@ class _Protocol:
 
     _allow_nan = False
     _multi_class = False
+    _own_members = ()  # classes of this file that may be inside the model
     _rules = {}
 
     def _set(self, params):
@@ -324,20 +371,13 @@ class _Protocol:
         who = type(self).__name__
         if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
-        arrays, values = {}, {}
-        for name, value in vars(self).items():
-            if not name.endswith("_"):
-                continue
-            if isinstance(value, np.ndarray) and value.dtype == object:
-                value = np.array([str(v) for v in value])
-            (arrays if isinstance(value, np.ndarray) else values)[name] = value
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        header = {"format": FORMAT, "class": who, "params": params, "values": values}
+        arrays = {}
+        header = {"format": FORMAT, **self._pack(arrays)}
         if notes is not None:
             header["values"]["notes_"] = notes
         try:
-            text = json.dumps(header, default=lambda v: v.tolist())
-        except (TypeError, AttributeError) as error:
+            text = json.dumps(header, default=_plain)
+        except TypeError as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         part = f"{os.fspath(path)}.{os.getpid()}.part"
         try:
@@ -350,17 +390,43 @@ class _Protocol:
             raise
 
     @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
-        if set(header["params"]) - set(cls._param_names()):
-            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-        model = cls(**header["params"])
-        fitted = header["values"] | arrays
-        vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
-        return model
+        places = {}
+        for name, value in arrays.items():
+            place, slash, last = name.rpartition("/")
+            places.setdefault(place + slash, {})[last] = value
+        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+
+    def _pack(self, arrays, place=""):
+        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
+        for name, value in (params | fitted).items():
+            parts = value if isinstance(value, (list, tuple)) else [value]
+            if any(hasattr(part, "_pack") for part in parts):
+                packed = [
+                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+                    for t, part in enumerate(parts)
+                ]
+                header["models"][name] = packed if parts is value else packed[0]
+            elif name in fitted and isinstance(value, np.ndarray):
+                texts = value.dtype == object
+                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+            else:
+                header["values" if name in fitted else "params"][name] = value
+        return header
+
+    def _is_intact(self):
+        """Whether what a file said fits together: kernels do not check bounds."""
+        return True
 
 
 def _data_conversion_warning():
@@ -477,7 +543,7 @@ class _Coded(_Protocol):
     @property
     def _allow_nan(self):
         """Missing values are the business of base; the built-in one takes none."""
-        return not isinstance(self.base, str)
+        return not isinstance(self.base, str) and getattr(self.base, "_allow_nan", True)
 
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two or more classes y; sample_weight is passed on to base."""
@@ -487,20 +553,19 @@ class _Coded(_Protocol):
         targets = code[codes]
         for name in ("coef_", "intercept_", "estimators_"):
             vars(self).pop(name, None)
-        self.trace_, total, gap = [], 0.0, 0.0
+        self.trace_, total, worst = [], 0.0, 0.0
         train = self._train_built_in if isinstance(self.base, str) else self._train_copies
-        for objective, more in train(X, targets, weight, sample_weight is not None):
-            total, gap = total + objective, gap + more
-            residual = None if math.isnan(gap) else gap / max(1.0, abs(total))
-            if self._report(len(self.trace_) + 1, total, residual):
+        for objective, residual in train(X, targets, weight, sample_weight is not None):
+            total, worst = total + objective, np.maximum(worst, residual)  # NaN stays
+            if self._report(len(self.trace_) + 1, total, None if np.isnan(worst) else worst):
                 break
         self._keep(code[:, : self.n_iter_])
         self.trace_ = np.array(self.trace_)
-        self.converged_ = (
-            self.n_iter_ == code.shape[1]
-            and (self.residual_ is None or self.residual_ <= self.tol)
-            and all(getattr(member, "converged_", True) for member in self._members())
-        )
+        if self._members():
+            good = all(getattr(member, "converged_", True) for member in self._members())
+        else:
+            good = self.residual_ <= self.tol
+        self.converged_ = good and self.n_iter_ == code.shape[1]
         return self
 
     def votes(self, X):
@@ -508,34 +573,15 @@ class _Coded(_Protocol):
         outputs = self._outputs(self._check_X(X))
         return outputs * self.code_[1] if self.classes_.size == 2 else outputs
 
-    @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
-        model = super().load(path)
-        try:
-            K, L, d = model.classes_.size, model.weights_.size, model.n_features_in_
-            good = model.code_.shape == (K, L) and model.weights_.shape == (L,)
-            good &= model.coef_.shape == (L, d) and model.intercept_.shape == (L,)
-        except (AttributeError, TypeError):
-            good = False
-        if not good:
-            raise ValueError(f"{path} is not a model file of ensolve: its arrays are damaged")
-        return model
-
-    def save(self, path, notes=None):
-        """Write the model to one .npz file, atomically; with the built-in base only.
-
-        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
-        """
+    def _is_intact(self):
+        K, L, d = self.classes_.size, self.weights_.size, self.n_features_in_
+        good = self.code_.shape == (K, L) and self.weights_.shape == (L,)
         if self._members():
-            raise ValueError(
-                f"{type(self).__name__} cannot save the {type(self.base).__name__} inside it: a "
-                "model file holds numbers only. Save the models in estimators_ and code_"
-            )
-        super().save(path, notes)
+            return good and [member.n_features_in_ for member in self.estimators_] == [d] * L
+        return good and self.coef_.shape == (L, d) and self.intercept_.shape == (L,)
 
     def _train_built_in(self, X, targets, weight, weighted):
-        """Objective and gap of each column; those without zeros are solved together."""
+        """Objective and residual of each column; those without zeros are solved together."""
         L = targets.shape[1]
         self.coef_, self.intercept_ = np.zeros((L, X.shape[1])), np.zeros(L)
         dense = (targets != 0).all()
@@ -545,7 +591,7 @@ class _Coded(_Protocol):
             self.coef_[columns], self.intercept_[columns], objective, gap = _least_squares(
                 X[rows], goal, weight[rows], float(self.l2)
             )
-            yield from zip(objective, gap, strict=True)
+            yield from zip(objective, gap / np.maximum(1.0, objective), strict=True)
 
     def _train_copies(self, X, targets, weight, weighted):
         """The same for copies of base, which get the labels 0 and 1; NaN for what is not known."""
@@ -558,10 +604,8 @@ class _Coded(_Protocol):
             else:
                 member.fit(X[rows], labels)
             self.estimators_.append(member)
-            objective = getattr(member, "objective_", math.nan)
-            residual = getattr(member, "residual_", None)
-            gap = math.nan if residual is None else residual * max(1.0, abs(objective))
-            yield objective, gap
+            found = [getattr(member, name, None) for name in ("objective_", "residual_")]
+            yield [math.nan if value is None else value for value in found]
 
     def _keep(self, code):
         """Set the code of the columns that were trained."""
@@ -611,7 +655,7 @@ class OneVsRest(_Coded):
     l2 : float > 0
         Penalty of base="linear" on features of unit variance.
     tol : float > 0
-        What `residual_` has to keep below for `converged_`.
+        What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
     verbose : int
         1 prints a line a class.
     callback : None or callable
@@ -624,7 +668,7 @@ class OneVsRest(_Coded):
     code_ (K, L) : +1 where classifier l takes class k for positive, else -1; L = 1 for two classes
     weights_ (L,) : 1 / L each
     objective_, trace_ : sum of the classifiers' objectives, after each; NaN if they report none
-    residual_ : certified gap of the sum / max(1, |objective_|); None if not all have one
+    residual_ : largest of the classifiers' own, which are certified gaps; None if not all have one
     n_iter_, converged_ : classifiers; whether all did converge
     classes_, n_features_in_ : as in scikit-learn
 
@@ -684,7 +728,7 @@ class ECOC(_Coded):
     l2 : float > 0
         Penalty of base="linear" on features of unit variance.
     tol : float > 0
-        What `residual_` has to keep below for `converged_`.
+        What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
     random_state : None or int
         Seed of the random code.
     verbose : int

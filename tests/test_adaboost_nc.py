@@ -449,8 +449,8 @@ def test_objects_as_members():
     assert_allclose(boosted.decision_function(X), boosted.votes(X) @ boosted.weights_)
     stages = [*boosted.staged_predict(X)]
     assert_array_equal(stages[-1], boosted.predict(X))
-    with pytest.raises(ValueError, match="cannot save a model with such parameters"):
-        boosted.save("never.npz")
+    with pytest.raises(ValueError, match="cannot save a model with such parameters.*no Threshold"):
+        model.save("never.npz")
     again = boosted.set_params(base="stump").fit(X, labels)
     assert not hasattr(again, "estimators_") and again.nodes_.size > 0
 
@@ -647,7 +647,7 @@ def test_damaged_trees_are_not_walked(damage, tmp_path):
         arrays = {key: file[key] for key in file.files}
     damage(arrays)
     np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="trees are damaged"):
+    with pytest.raises(ValueError, match="its AdaBoost is damaged"):
         AdaBoost.load(path)
 
 

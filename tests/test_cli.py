@@ -19,8 +19,10 @@ import pytest
 import cli
 import datasets
 from solvers import METHODS
-from solvers.adaboost_nc import AdaBoost
-from solvers.exrm import ExRM
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC
+from solvers.combine import Calibrated, Stacking, Voting
+from solvers.exrm import PSVM, ExRM
+from solvers.multiclass import OneVsRest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,6 +45,32 @@ def report(capsys):
         return {"": first} | {line[2:15].strip(): line[16:] for line in rest}
 
     return report
+
+
+def last_split(name, trials, scale="minmax"):
+    """Scaled rows and labels of the last random half, for training and for testing."""
+    data = datasets.load(name)
+    train, test = list(datasets.splits(data.y, trials=trials))[-1]
+    X = datasets.Preprocess(scale).fit(data.X[train]).transform(data.X)
+    return X[train], data.y[train], X[test], data.y[test]
+
+
+def pair_means(votes, y):
+    """Means over the pairs of members by loops over their tables; votes and y are -1 or +1."""
+    found = []
+    for u, v in itertools.combinations(votes.T, 2):
+        p, q = np.mean(u > 0), np.mean(v > 0)
+        a, b, c, d = (np.sum((u == s) & (v == t)) for s in (1, -1) for t in (1, -1))
+        agree, chance = np.mean(u == v), p * q + (1 - p) * (1 - q)
+        found.append({
+            "disagreement": np.mean(u != v),
+            "kappa": (agree - chance) / (1 - chance),
+            "q_statistic": (a * d - b * c) / (a * d + b * c),
+            "correlation": np.corrcoef(u, v)[0, 1],
+            "double_fault": np.mean((u != y) & (v != y)),
+        })  # fmt: skip
+    means = {key: np.mean([pair[key] for pair in found]) for key in found[0]}
+    return means | {"member_error": np.mean(votes != y[:, None])}
 
 
 def write_table(path, fields=("size", "colour", "weight", "kind"), rows=40):
@@ -72,12 +100,17 @@ def test_flags_are_the_signature(command):
     assert summary and set(texts) >= set(defaults)
     args = cli.build_parser([command]).parse_args([command, "--data", "sonar"])
     assert args.scale == scale
-    assert args.flags == [key for key in expected if key not in cli.NO_FLAGS]
-    assert all(getattr(args, key) == expected[key] for key in args.flags)
+    assert list(args.flags) == [key for key in expected if key not in cli.NO_FLAGS]
+    assert all(getattr(args, flag) == expected[key] for key, flag in args.flags.items())
 
 
 def test_scales_are_those_of_the_data():
     assert tuple(cli.SCALES) == datasets.SCALES
+
+
+def test_lists_of_numbers():
+    assert cli.value("1,2.5,none") == [1, 2.5, None]
+    assert cli.value("exrm,1") == "exrm,1"
 
 
 @pytest.mark.parametrize("text", ["7", "-0.5", "1e-3", "None", "none", "true", "False", "rbf"])
@@ -88,18 +121,24 @@ def test_value(text):
     assert value == expected and type(value) is type(expected)
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["exrm", "--help"], ["methods"], ["datasets"]])
+@pytest.mark.parametrize(
+    "argv",
+    [["--help"], ["exrm", "--help"], ["stacking", "--help"], ["diversity", "--help"], ["methods"],
+     ["datasets"]],
+)  # fmt: skip
 def test_help_and_lists_need_no_numba(argv):
     code = (
         f"import sys; sys.argv[1:] = {argv}; import cli\n"
         "try: cli.main()\n"
         "except SystemExit: pass\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
-        "sys.exit(' '.join(loaded & {'numba', 'scipy', 'pandas', 'sklearn', 'tqdm'}) or 0)"
+        "heavy = {'numba', 'scipy', 'pandas', 'sklearn', 'tqdm', 'matplotlib'}\n"
+        "sys.exit(' '.join(loaded & heavy) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     word = {"methods": "psvm", "datasets": "sonar", "exrm": "--n-landmarks VALUE"}
+    word |= {"stacking": "--inner-cv VALUE", "diversity": "--plot FILE"}
     assert word.get(argv[0], "predict") in done.stdout
 
 
@@ -121,7 +160,12 @@ def test_report(report):
     )
     assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["test error"])
     assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["train error"])
-    assert lines["members"].startswith("10, disagreement 0.0 %: all members are identical; --sampl")
+    assert lines["members"].startswith("10: all members are identical; --sampling bootstrap")
+    error = lines["test error"].partition(" +-")[0]
+    assert lines["diversity"] == (
+        f"member error {error}, disagreement 0.0 %, kappa 1.00, Q 1.00, correlation 1.00, "
+        f"double fault {error}, ambiguity 0.00"
+    )
     assert re.fullmatch(
         r"\d\.\de-\d\d at most, .* \(asked for 1e-06\); all converged", lines["certified gap"]
     )
@@ -135,7 +179,7 @@ def test_one_trial_has_no_deviation(report):
     lines = report("psvm", "--data", "heart", "--trials", 1, "--train", 100, "--scale", "standard")
     assert "1 random split, 100 rows for training and 170 for testing" in lines["protocol"]
     assert "features standardised" in lines["protocol"]
-    assert lines["members"] == "1"
+    assert lines["members"] == "1" and "diversity" not in lines
     assert not any("+-" in text for text in lines.values())
 
 
@@ -148,8 +192,8 @@ def test_cross_validation(report):
 
 def test_bootstrap_members_differ(report):
     lines = report("exrm", "--data", "heart", "--trials", 2, "--sampling", "bootstrap")
-    members, disagreement = re.fullmatch(r"(\d+), disagreement (.*) %", lines["members"]).groups()
-    assert members == "10" and float(disagreement) > 0
+    assert lines["members"] == "10"
+    assert float(re.search(r"disagreement (.*?) %", lines["diversity"])[1]) > 0
 
 
 def test_figures_of_the_method(report):
@@ -229,17 +273,20 @@ def test_json_against_recomputation(report, tmp_path):
     X = 2 * (data.X - low) / (high - low) - 1
     model = ExRM(n_estimators=4, lam=0.5, sampling="bootstrap", random_state=7)
     model.fit(X[train], data.y[train])
-    signs = np.where(model.votes(X[test]) >= 0, 1, -1).T
-    differ = [np.mean(a != b) for a, b in itertools.combinations(signs, 2)]
+    signs, goals = np.where(model.votes(X[test]) >= 0, 1, -1), np.where(data.y[test] == 1, 1, -1)
     trial = result["trials"][2]
     assert trial["train_error"] == 1 - model.score(X[train], data.y[train])
     assert trial["test_error"] == 1 - model.score(X[test], data.y[test])
-    assert trial["disagreement"] == pytest.approx(np.mean(differ), rel=1e-12)
+    share = signs.mean(axis=1, keepdims=True)
+    expected = pair_means(signs, goals) | {"ambiguity": ((signs - share) ** 2).mean()}
+    assert trial["diversity"] == pytest.approx(expected, rel=1e-12)
     assert trial["objective"] == pytest.approx(model.objective_, rel=1e-9)
     assert trial["members"] == 4 and trial["iterations"] == model.n_iter_
     assert trial["converged"] and trial["residual"] <= 1e-6 and trial["fit_seconds"] > 0
 
     errors = [trial["test_error"] for trial in result["trials"]]
+    differ = [trial["diversity"]["kappa"] for trial in result["trials"]]
+    assert f"kappa {np.mean(differ):.2f}, " in lines["diversity"]
     summary = result["summary"]["test_error"]
     assert summary["mean"] == pytest.approx(np.mean(errors))
     assert summary["std"] == pytest.approx(np.std(errors, ddof=1))
@@ -305,6 +352,251 @@ def test_progress_bar(monkeypatch, capsys):
     assert cli.main([*argv, "--quiet"]) == 0 and sys.stderr.getvalue() == ""
     assert cli.main(argv) == 0
     assert "1/2" in sys.stderr.getvalue() and ", residual " in sys.stderr.getvalue()
+    for argv in (["voting", "--data", "heart"], ["adaboost", "--data", "wine"]):  # no residual
+        assert cli.main([*argv, "--trials", "2"]) == 0
+    assert cli.main(["diversity", "--data", "heart", "--methods", "exrm,psvm"]) == 0
+
+
+# -- more than two classes -------------------------------------------------------------------------
+
+
+def test_many_classes_are_one_versus_rest(report, tmp_path):
+    path, model, out = tmp_path / "out.json", tmp_path / "model.npz", tmp_path / "out.csv"
+    lines = report("exrm", "--data", "wine", "--trials", 2, "--json", path, "--save", model)
+    assert lines[""].endswith("13 features, classes 1 (59), 2 (71) and 3 (48)")
+    assert lines["note"] == "3 classes: one-versus-rest over ExRM"
+    assert lines["members"] == "30 in 3 classifiers, each for one class against the rest"
+    assert "diversity" not in lines and "identical" not in lines["members"]
+    assert lines["iterations"].endswith(" of all classifiers together")
+
+    X, y, X_test, y_test = last_split("wine", 2)
+    parts = [ExRM(random_state=1).fit(X, y == k) for k in range(3)]
+    best = np.argmax([part.decision_function(X_test) for part in parts], axis=0)
+    result = json.loads(path.read_text())
+    trial = result["trials"][1]
+    assert result["data"]["notes"] == ["3 classes: one-versus-rest over ExRM"]
+    assert trial["test_error"] == np.mean(best != y_test)
+    assert trial["residual"] == max(part.residual_ for part in parts)
+    assert trial["iterations"] == sum(part.n_iter_ for part in parts)
+    assert trial["members"] == 30 and trial["classifiers"] == 3 and trial["diversity"] is None
+    worst = max(trial["residual"] for trial in result["trials"])
+    assert lines["certified gap"].startswith(f"{worst:.1e} at most in any classifier, relative")
+
+    data = datasets.load("wine")
+    np.savetxt(tmp_path / "new.csv", np.column_stack([data.X, data.y + 1]), "%.17g", ",")
+    lines = report("predict", "--model", model, "--data", tmp_path / "new.csv", "--out", out)
+    X = datasets.Preprocess("minmax").fit(data.X).transform(data.X)
+    expected = OneVsRest(ExRM(random_state=0)).fit(X, data.y)
+    with open(out, newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["prediction", "decision 1", "decision 2", "decision 3"]
+    assert [row[0] for row in rows] == [str(k + 1) for k in expected.predict(X)]
+    assert [[float(cell) for cell in row[1:]] for row in rows] == expected.votes(X).tolist()
+    assert lines[""].startswith("OneVsRest over ExRM, trained on wine, applied to new: 178 rows")
+    assert lines["predictions"].endswith("the largest decision wins") and "error" in lines
+
+
+@pytest.mark.parametrize("argv", [["wine:1-vs-2"], ["wine:1-vs-rest"], ["wine", "--positive", "3"]])
+def test_two_of_many_classes_need_no_wrapper(report, argv):
+    lines = report("psvm", "--trials", 1, "--data", *argv)
+    assert lines["members"] == "1" and "one-versus-rest" not in lines.get("note", "")
+
+
+def test_greedy_methods_of_many_classes(report):
+    lines = report("adaboost", "--data", "wine", "--trials", 1, "--n-estimators", 5)
+    assert lines["certificate"].startswith("none: the method is greedy")
+    assert re.fullmatch(r"\d+ in 3 classifiers, .*", lines["members"])
+
+
+# -- models of models ------------------------------------------------------------------------------
+
+
+def test_voting_over_methods(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["voting", "--data", "heart", "--members", "exrm, adaboost-nc,bayes", "--trials", 2]
+    lines = report(*argv, "--json", path)
+    assert lines["members"] == "3" and lines["certificate"] == "none: a vote optimises nothing"
+    X, y, X_test, y_test = last_split("heart", 2)
+    members = [ExRM(random_state=1), AdaBoostNC(random_state=1), "bayes"]
+    model = Voting(members).fit(X, y)
+    votes, goals = model.votes(X_test), np.where(y_test == 1, 1, -1)
+    result = json.loads(path.read_text())
+    trial = result["trials"][1]
+    assert result["params"]["members"] == "exrm, adaboost-nc,bayes"
+    assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
+    assert trial["diversity"].pop("ambiguity") == pytest.approx(votes.var(axis=1).mean())
+    assert trial["diversity"] == pytest.approx(pair_means(votes, goals), rel=1e-12)
+
+
+def test_diversity_of_many_classes_is_of_right_answers(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["voting", "--data", "vehicle", "--members", "adaboost,linear,bayes", "--trials", 1]
+    lines = report(*argv, "--json", path)
+    assert lines["note"] == "4 classes: one-versus-rest over AdaBoost"
+    assert lines["diversity"].startswith("of right and wrong answers: member error ")
+    X, y, X_test, y_test = last_split("vehicle", 1)
+    model = Voting([OneVsRest(AdaBoost()), "linear", "bayes"]).fit(X, y)
+    right = np.array([member.predict(X_test) == y_test for member in model.estimators_]).T
+    trial = json.loads(path.read_text())["trials"][0]
+    assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
+    expected = pair_means(np.where(right, 1, -1), np.ones(len(y_test)))
+    assert {key: trial["diversity"][key] for key in expected} == pytest.approx(expected, rel=1e-12)
+
+
+def test_stacking_gets_its_probabilities(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["stacking", "--data", "heart", "--members", "psvm,bayes", "--inner-cv", 3]
+    lines = report(*argv, "--trials", 1, "--json", path)
+    assert lines["note"] == "probabilities by Platt's calibration: PSVM"
+    assert lines["certified gap"].endswith("(asked for 1e-09); all converged")
+    X, y, X_test, y_test = last_split("heart", 1)
+    model = Stacking([Calibrated(PSVM(random_state=0)), "bayes"], cv=3).fit(X, y)
+    trial = json.loads(path.read_text())["trials"][0]
+    assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
+    votes = np.array([np.where(m.predict(X_test) == 1, 1, -1) for m in model.estimators_]).T
+    expected = pair_means(votes, np.where(y_test == 1, 1, -1))
+    assert {key: trial["diversity"][key] for key in expected} == pytest.approx(expected, rel=1e-12)
+    lines = report(*argv, "--trials", 1, "--meta", "psvm")
+    assert lines["members"] == "2" and lines["certificate"].startswith("none: the classifier on")
+    lines = report("voting", "--data", "heart", "--members", "psvm,bayes", "--how", "soft")
+    assert lines["note"] == "probabilities by Platt's calibration: PSVM"
+
+
+def test_boosted_machines(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["adaboost", "--data", "heart", "--base", "psvm", "--n-estimators", 4]
+    report(*argv, "--trials", 2, "--scale", "minmax", "--json", path)
+    X, y, X_test, y_test = last_split("heart", 2)
+    model = AdaBoost(base=PSVM(random_state=1), n_estimators=4, random_state=1).fit(X, y)
+    trial = json.loads(path.read_text())["trials"][1]
+    assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
+    assert trial["members"] == len(model.estimators_)
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    "argv, two, three",
+    [
+        ("adaboost --base psvm", "AdaBoost over PSVM", "OneVsRest over AdaBoost, PSVM"),
+        ("voting --members exrm,linear", "Voting over ExRM", "Voting over OneVsRest, ExRM"),
+        ("voting", "Voting", "Voting"),
+        (
+            "stacking --members psvm,bayes --meta psvm",
+            "Stacking over Calibrated, PSVM",
+            "Stacking over OneVsRest, Calibrated, PSVM",
+        ),
+    ],
+)
+def test_save_and_predict_models_of_models(argv, two, three, many, report, tmp_path):
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
+    rng, labels = np.random.default_rng(0), ["no", "perhaps", "yes"] if many else ["no", "yes"]
+    kinds = [labels[i % len(labels)] for i in range(60)]
+    rows = rng.normal(size=(60, 2)) + 3.0 * (np.arange(60) % len(labels))[:, None]
+    lines = [f"{a!r},{b!r},{kind}" for (a, b), kind in zip(rows.tolist(), kinds, strict=True)]
+    table.write_text("\n".join(["a,b,kind", *lines]) + "\n")
+    command, *flags = argv.split()
+    lines = report(command, "--data", table, *flags, "--trials", 1, "--save", model)
+    assert lines["model"] == f"trained on all 60 rows, saved to {model}"
+    lines = report("predict", "--model", model, "--data", table, "--out", out)
+    assert lines[""].startswith(f"{three if many else two}, trained on t, applied to t: 60 rows")
+    with open(out, newline="") as file:
+        header, *found = csv.reader(file)
+    decisions = [f"decision {label}" for label in labels] if many else ["decision"]
+    assert header == ["prediction", *decisions]
+    assert np.mean([row[0] == kind for row, kind in zip(found, kinds, strict=True)]) > 0.8
+
+
+def test_rows_without_a_majority(report, tmp_path):
+    model, out = tmp_path / "m.npz", tmp_path / "out.csv"
+    argv = ["voting", "--data", "heart", "--members", "linear,bayes", "--how", "majority"]
+    report(*argv, "--reject", -1, "--trials", 1, "--save", model)
+    data = datasets.load("heart")
+    table = tmp_path / "heart.csv"
+    np.savetxt(table, np.column_stack([data.X, data.y + 1]), "%.17g", ",")
+    report("predict", "--model", model, "--data", table, "--out", out)
+    with open(out, newline="") as file:
+        rows = [*csv.reader(file)][1:]
+    assert {row[0] for row in rows} == {"1", "2", "-1"}
+    assert all((row[0] == "-1") == (float(row[1]) == 0) for row in rows)
+
+
+def test_gaps_are_left_to_members_that_know(report, tmp_path):
+    table = write_table(tmp_path / "t.csv")
+    left, filled = "missing numbers left to the method: 1", "missing numbers filled with training"
+    for argv, note in (
+        ("voting --members adaboost,adaboost-nc", left),
+        ("voting --members adaboost,psvm", filled),
+        ("adaboost --base psvm", filled),
+    ):
+        command, *flags = argv.split()
+        lines = report(command, "--data", table, *flags, "--trials", 1)
+        assert lines["note"].startswith(note)
+
+
+# -- diversity -------------------------------------------------------------------------------------
+
+
+def test_diversity(report, tmp_path):
+    path, plot = tmp_path / "out.json", tmp_path / "kappa.PNG"
+    argv = ["diversity", "--data", "heart", "--methods", "adaboost-nc,exrm,psvm", "--trials", 2]
+    lines = report(*argv, "--json", path, "--plot", plot)
+    assert lines[""].startswith("diversity on heart: 270 rows, 13 features, classes 1 (150) and")
+    assert "features scaled as each method does by default" in lines["protocol"]
+    assert lines["note"] == "all members of exrm are identical"
+    assert plot.read_bytes().startswith(b"\x89PNG") and lines["plot"].endswith(str(plot))
+    assert sorted(tmp_path.iterdir()) == [plot, path]
+
+    methods = json.loads(path.read_text())["methods"]
+    assert list(methods) == ["adaboost-nc", "exrm", "psvm"]
+    X, y, X_test, y_test = last_split("heart", 2, "none")
+    model = AdaBoostNC(random_state=1).fit(X, y)
+    votes, weights = model.votes(X_test), model.weights_ / model.weights_.sum()
+    trial = methods["adaboost-nc"]["trials"][1]
+    expected = pair_means(votes, np.where(y_test == 1, 1, -1))
+    expected["ambiguity"] = ((votes - (votes @ weights)[:, None]) ** 2 @ weights).mean()
+    assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
+    assert trial["diversity"] == pytest.approx(expected, rel=1e-12)
+    assert methods["psvm"]["trials"][0]["diversity"] is None
+
+
+def test_table_of_diversity(capsys, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["diversity", "--data", "heart", "--methods", "adaboost, voting,psvm,adaboost"]
+    assert cli.main([*argv, "--json", str(path)]) == 0
+    title, *rows = [re.split("  +", row) for row in capsys.readouterr().out.splitlines()[2:]]
+    assert title[1:] == ["method", "members", "error", "member error", "disagreement", "kappa", "Q",
+                         "correlation", "double fault", "ambiguity"]  # fmt: skip
+    assert [row[1] for row in rows] == ["adaboost", "voting", "psvm"]
+    result = json.loads(path.read_text())["methods"]["voting"]["summary"]
+    means = {key: value["mean"] for key, value in result["diversity"].items()}
+    assert rows[1][2:] == [
+        "3", f"{100 * result['test_error']['mean']:.1f} %", f"{100 * means['member_error']:.1f} %",
+        f"{100 * means['disagreement']:.1f} %", f"{means['kappa']:.2f}",
+        f"{means['q_statistic']:.2f}", f"{means['correlation']:.2f}",
+        f"{100 * means['double_fault']:.1f} %", f"{means['ambiguity']:.2f}",
+    ]  # fmt: skip
+    assert rows[2][2] == "1" and rows[2][4:] == ["-"] * 7
+
+
+def test_defaults_of_diversity(report):
+    args = cli.build_parser(["diversity"]).parse_args(["diversity", "--data", "sonar"])
+    assert set(args.methods.split(",")) <= set(METHODS) and args.trials is None
+    assert (
+        "1 random split," in report("diversity", "--data", "heart", "--methods", "exrm")["protocol"]
+    )
+
+
+def test_without_matplotlib_nothing_is_trained(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(cli, "run_trial", None)
+    assert cli.main(["diversity", "--data", "heart", "--plot", str(tmp_path / "a.svg")]) == 2
+    assert capsys.readouterr().err.endswith("matplotlib: pip install -e '.[plot]'\n")
+
+
+def test_trials_without_a_figure_do_not_count():
+    trials = [{"a": None, "b": {"c": 1}}, {"a": 2, "b": None}, {"a": 4, "b": {"c": 3}}]
+    summary = cli.summarise([trial | {"d": None} for trial in trials])
+    assert summary["a"]["mean"] == 3 and summary["b"]["c"]["mean"] == 2 and "d" not in summary
 
 
 # -- errors ----------------------------------------------------------------------------------------
@@ -331,6 +623,10 @@ def bad(tmp_path_factory):
     np.savez(folder / "foreign.npz", X=np.zeros(3))
     header = {"format": 1, "class": "Oracle", "params": {}, "values": {}}
     np.savez(folder / "other.npz", header=np.array(json.dumps(header)))
+    outer = header | {"class": "Voting", "models": {"estimators_": ["linear", header]}}
+    np.savez(folder / "inside.npz", header=np.array(json.dumps(outer)))
+    outer["models"] = {"base": header | {"class": ""}}
+    np.savez(folder / "nameless.npz", header=np.array(json.dumps(outer)))
     return folder
 
 
@@ -342,7 +638,16 @@ ERRORS = {
     "exrm --data {}/truncated.csv.gz": "truncated or corrupt gzip file",
     "exrm --data {}": "directory",
     "exrm --data sonra": "did you mean sonar",
-    "exrm --data vehicle": '4 classes; choose, say, --data "vehicle:bus-vs-rest"',
+    "voting --data sonar --members exrm,foo": "got 'foo'; objects are named exrm, psvm, drm,",
+    "voting --data sonar --members": "expected one argument",
+    "voting --data sonar --weights 1,2": "3 members need as many weights",
+    "stacking --data sonar --meta foo": "Stacking: meta must be 'linear' or an object",
+    "adaboost --data sonar --base foo": "got 'foo'; objects are named exrm, psvm, drm,",
+    "diversity --data sonar --methods exrm,foo": "'foo' is no method; --methods are of exrm, psvm",
+    "diversity --data vehicle": 'has 4; choose, say, --data "vehicle:bus-vs-rest" or --positive',
+    "diversity --data sonar --plot {}/a.jpg": "a.jpg must end in .png, .pdf or .svg",
+    "diversity --data sonar --plot {}/absent/a.png": "absent; create it first",
+    "diversity --data sonar --save a.npz": "unknown argument '--save'",
     "exrm --data sonar --lam -1": "ExRM: lam must be a finite number > 0, got -1",
     "exrm --data sonar --p square": "ExRM: p must be",
     "exrm --data sonar --n-estimators 2.5": "ExRM: n_estimators must be an integer >= 1, got 2.5",
@@ -361,6 +666,8 @@ ERRORS = {
     "predict --model absent.npz --data sonar --out {}/a.csv": "absent.npz: No such file",
     "predict --model {}/python.npz --data sonar --out {}/a.csv": "was not written by --save",
     "predict --model {}/other.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
+    "predict --model {}/inside.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
+    "predict --model {}/nameless.npz --data sonar --out {}/a.csv": "holds a model of ",
     "predict --model {}/foreign.npz --data sonar --out {}/a.csv": "is not a model file",
     "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "is not a model file",
     "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "is not a model file",
@@ -385,11 +692,12 @@ def test_errors_of_the_process(command, bad):
 
 
 def test_the_way_out_of_many_classes_works(report, capsys):
-    assert cli.main(["exrm", "--data", "vehicle"]) == 2
+    assert cli.main(["diversity", "--data", "vehicle"]) == 2
     data, positive = re.findall('"(.+?)"', capsys.readouterr().err)
-    lines = report("psvm", "--data", data, "--trials", 1)
+    argv = ["--methods", "adaboost,psvm"]
+    lines = report("diversity", "--data", data, *argv)
     assert "classes rest (628) and bus (218)" in lines[""]
-    assert report("psvm", "--data", "vehicle", "--positive", positive, "--trials", 1)["note"]
+    assert report("diversity", "--data", "vehicle", "--positive", positive, *argv)["note"]
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_fitted_members_are_left_alone():
     X, y = table(3)
     more, labels = table(3, seed=1)
     fitted = [BUILT_IN[name]().fit(X, y) for name in BUILT_IN]
-    before = [member.state.copy() for member in fitted]
+    before = [member.state_.copy() for member in fitted]
     model = Stacking(fitted, prefit=True).fit(more, labels)
     P = [member.predict_proba(more) for member in fitted]
     for c in range(3):
@@ -250,7 +250,7 @@ def test_fitted_members_are_left_alone():
     vote = Voting(fitted, prefit=True).fit(more, labels)
     assert all(a is b for a, b in zip(vote.estimators_, fitted, strict=True))
     for member, state in zip(fitted, before, strict=True):
-        assert_array_equal(member.state, state)
+        assert_array_equal(member.state_, state)
 
 
 def test_classes_that_a_member_does_not_know():
@@ -453,11 +453,19 @@ def test_damaged_files_and_foreign_members(tmp_path):
     ):
         vars(broken).update(vars(model) | change)
         broken.save(path)
-        with pytest.raises(ValueError, match="its members are damaged"):
+        with pytest.raises(ValueError, match="its Stacking is damaged"):
             Stacking.load(path)
+    vars(broken).update(vars(model) | {"estimators_": [copy.copy(m) for m in model.estimators_]})
+    for t, name in enumerate(("_Linear", "_Bayes", "_Centroid")):
+        vars(broken.estimators_[t]).update(state_=model.estimators_[t].state_[:, 1:])
+        broken.save(path)
+        with pytest.raises(ValueError, match=f"its {name} is damaged"):
+            Stacking.load(path)
+        broken.estimators_[t] = model.estimators_[t]
     path.unlink()
-    for model in (Voting([PSVM()]), Calibrated(PSVM()), Stacking(meta=PSVM())):
-        with pytest.raises(ValueError, match="cannot save a PSVM inside it.*prefit=True"):
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
+    for model in (Voting([tree, "bayes"]), Calibrated(tree), Stacking(meta=tree)):
+        with pytest.raises(ValueError, match="our models only, no DecisionTreeClassifier"):
             model.fit(X, y).save(path)
     assert not path.exists()
 

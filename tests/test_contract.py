@@ -52,7 +52,7 @@ WAYS = {  # further parameters with a code of their own
     "ECOC": [{"decoding": "hamming"}],
     "GradientBoosting": [{"order": 1}, {"subsample": 0.5, "max_features": 0.5}],
 }
-WRAPPERS = {"Voting", "Stacking", "Calibrated", "OneVsRest", "ECOC"}  # they are no commands
+WRAPPERS = {"Calibrated", "OneVsRest", "ECOC"}  # they are no commands
 
 
 def variants(cls):
@@ -262,6 +262,103 @@ def test_bad_model_files(cls, tmp_path):
             cls.load(path)
     with pytest.raises(FileNotFoundError):
         cls.load(tmp_path / "none.npz")
+
+
+def nested():
+    """Models of our models, and the classes that load has to be told."""
+    from solvers.adaboost_nc import AdaBoost
+    from solvers.combine import Calibrated, Stacking, Voting
+    from solvers.drm import DRM
+    from solvers.exrm import PSVM, ExRM
+    from solvers.multiclass import ECOC, OneVsRest
+
+    boost = AdaBoost(n_estimators=3)
+    fitted = PSVM().fit(*table())
+    stack = Stacking([Calibrated(ExRM(sampling="bootstrap")), "linear"], meta=PSVM(lam=0.1))
+    return [
+        (AdaBoost(base=PSVM(), n_estimators=3), (PSVM,)),
+        (Voting([DRM(), "bayes", boost]), (DRM, AdaBoost)),
+        (Voting([fitted, fitted], prefit=True), (PSVM,)),
+        (Voting([Voting(), PSVM()]), (PSVM,)),
+        (stack, (Calibrated, ExRM, PSVM)),
+        (Calibrated(boost, method="isotonic"), (AdaBoost,)),
+        (OneVsRest(Calibrated(boost)), (Calibrated, AdaBoost)),
+        (ECOC(Voting()), (Voting,)),
+    ]
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_save_and_load_models_of_models(case, tmp_path):
+    X, y = table()
+    path, (model, members) = tmp_path / "model.npz", nested()[case]
+    model.fit(X, y).save(path, notes={"class": "Voting", "params": {}, "values": {}})
+    copy = type(model).load(path, members=members)
+    assert copy.notes_ == {"class": "Voting", "params": {}, "values": {}}
+    assert repr(copy) == repr(model)
+    assert_array_equal(copy.votes(X), model.votes(X))
+    assert_array_equal(copy.decision_function(X), model.decision_function(X))
+    assert_array_equal(copy.predict(X), model.predict(X))
+    assert [type(m) for m in copy.estimators_] == [type(m) for m in model.estimators_]
+    for name, value in vars(copy.estimators_[0]).items():
+        if name.endswith("_") and not name.startswith(("estimators", "meta")):
+            assert_array_equal(value, getattr(model.estimators_[0], name))
+    for missing in members:
+        rest = [cls for cls in members if cls is not missing]
+        with pytest.raises(ValueError, match=f"holds a {missing.__name__}: pass the class"):
+            type(model).load(path, members=rest)
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_damaged_models_of_models(case, tmp_path):
+    X, y = table()
+    path, (model, members) = tmp_path / "model.npz", nested()[case]
+    model.fit(X, y).save(path)
+    good = path.read_bytes()
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    header = json.loads(str(arrays["header"]))
+
+    def load(text, changed=arrays, **changes):
+        new = {"header": np.array(json.dumps({**header, **changes}))}
+        np.savez(path, **changed | new)
+        with pytest.raises(ValueError, match=text):
+            type(model).load(path, members=members)
+
+    first = header["models"]["estimators_"][0]
+    for wrong in ([], [7], ["linear"], [{}], [{"class": "Other"}], {"class": 1}, 3, "linear"):
+        load("not a model file", models={**header["models"], "estimators_": wrong})
+    load("holds a", models={"estimators_": [{**first, "class": ["Other"]}]})
+    load("holds a Other", models={"estimators_": [{**first, "class": "Other"}]})
+    load("does not have", models={"estimators_": [{**first, "params": {"nonsense": 1}}]})
+    lost = {key: value for key, value in arrays.items() if not key.startswith("estimators_/0/")}
+    load("not a model file", lost, models={"estimators_": [{**first, "values": {}, "models": {}}]})
+    path.write_bytes(good[: len(good) // 2])
+    with pytest.raises(ValueError, match="not a model file"):
+        type(model).load(path, members=members)
+
+
+@pytest.mark.bounds
+def test_kernels_never_see_a_damaged_member(tmp_path):
+    """The checks of a class also run where it is a member, however deep."""
+    X, y = table()
+    path, (model, members) = tmp_path / "model.npz", nested()[6]
+    model.fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    key = "estimators_/0/estimators_/0/nodes_"
+    arrays[key]["child"] += 1000
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="not a model file.*its AdaBoost is damaged"):
+        type(model).load(path, members=members)
+
+
+@every
+def test_checks_of_model_files_also_run_for_members(cls):
+    """They belong into _is_intact: load and save are only called for the outermost model."""
+    for name in ("load", "save", "_pack"):
+        owner = next(base for base in cls.__mro__ if name in vars(base))
+        assert owner.__name__ == "_Protocol", name
 
 
 @every

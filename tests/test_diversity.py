@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solvers import diversity
 from solvers.diversity import (
     ambiguity,
+    averages,
     correlation,
     disagreement,
     double_fault,
@@ -18,6 +19,7 @@ from solvers.diversity import (
     exclusivity,
     kappa,
     kappa_error,
+    kappa_error_figure,
     margins,
     over_pairs,
     pairwise,
@@ -215,6 +217,43 @@ def test_errors():
         error_covariance([votes, votes], y, [np.ones(6)])
 
 
+def test_averages():
+    votes, y = table(7)
+    T, weights = votes.shape[1], np.arange(1.0, votes.shape[1] + 1)
+    pairs = [naive_pair(votes[:, s], votes[:, t], y) for s in range(T) for t in range(s)]
+    found = averages(votes, y, weights)
+    signs = np.where(votes >= 0, 1.0, -1.0)
+    share = signs @ weights / weights.sum()
+    spread = ((signs - share[:, None]) ** 2 * weights).sum(1) / weights.sum()
+    assert found.pop("ambiguity") == pytest.approx(spread.mean())
+    wrong = (votes >= 0) != (y > 0)[:, None]
+    assert found.pop("member_error") == pytest.approx(wrong.mean())
+    assert found == pytest.approx({key: np.mean([pair[key] for pair in pairs]) for key in found})
+    assert set(found) == set(pairwise(votes, y))
+    with pytest.raises(ValueError, match="need two members, got one"):
+        averages(votes[:, :1], y)
+
+
+def test_kappa_error_figure(tmp_path):
+    pytest.importorskip("matplotlib")
+    votes, y = table(7)
+    clouds = {"few": kappa_error(votes[:, :2], y), "more": kappa_error(votes, y)}
+    figure = kappa_error_figure(clouds, "on a table")
+    (axes,) = figure.axes
+    assert axes.get_title() == "on a table"
+    assert "kappa" in axes.get_xlabel() and "error" in axes.get_ylabel()
+    drawn = [part.get_offsets() for part in axes.collections]  # the dots of all, then the centres
+    for points, dots, cross in zip(clouds.values(), drawn[:2], drawn[2:], strict=True):
+        assert_array_equal(dots, np.column_stack(points))
+        assert_allclose(cross, [np.mean(points, axis=1)])
+    colours = [part.get_facecolor()[0, :3].tolist() for part in axes.collections]
+    assert colours[:2] == colours[2:] and colours[0] != colours[1]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["few, 1 pair", f"more, {len(clouds['more'][0])} pairs"]
+    for kind in ("png", "pdf", "svg"):
+        figure.savefig(tmp_path / f"figure.{kind}")
+
+
 def test_votes_are_left_alone():
     votes, y = table(7)
     before = votes.copy()
@@ -230,7 +269,7 @@ def test_file_works_alone(tmp_path):
     copy.write_bytes(Path(diversity.__file__).read_bytes())
     text = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import diversity\n"
-        "assert not {'numba', 'sklearn', 'scipy', 'solvers'} & set(sys.modules)"
+        "assert not {'numba', 'sklearn', 'scipy', 'matplotlib', 'solvers'} & set(sys.modules)"
     )
     for command in ([str(copy)], ["-c", text]):
         done = subprocess.run(
