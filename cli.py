@@ -413,7 +413,7 @@ def run_predict(args):
 
     over = f" over {', '.join(names[1:])}" if names[1:] else ""
     print(f"{name}{over}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
-    for note in notes_on(data, model._allow_nan):
+    for note in notes_on(data, model):
         line("note", note)
     rule = "the largest decision wins" if many else f"decision >= 0 means class {classes[1]}"
     line("predictions", f"written to {args.out}; {rule}")
@@ -531,15 +531,17 @@ def spread(values):
     return {"mean": mean, "std": std, "min": min(values), "max": max(values)}
 
 
-def notes_on(data, kept):
+def notes_on(data, model, who=""):
     missing = int((data.X != data.X).sum())
-    how = "left to the method" if kept else "filled with training medians"
-    return data.notes + ([f"missing numbers {how}: {missing}"] if missing else [])
+    how = "left to the method" if model._allow_nan else "filled with training medians"
+    return data.notes + ([f"{who}missing numbers {how}: {missing}"] if missing else [])
 
 
 def facts_on(data, models, notes):
     """Describe the data and what was done to them for these models."""
-    texts = [note for model in models for note in notes_on(data, model._allow_nan)]
+    texts = []
+    for model in models:
+        texts += notes_on(data, model, f"{type(model).__name__}: " if len(models) > 1 else "")
     texts += [f"{text} {', '.join(names)}" for text, names in notes.items()]
     return {
         "name": data.name,

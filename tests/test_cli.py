@@ -531,6 +531,10 @@ def test_gaps_are_left_to_members_that_know(report, tmp_path):
         command, *flags = argv.split()
         lines = report(command, "--data", table, *flags, "--trials", 1)
         assert lines["note"].startswith(note)
+    path = tmp_path / "out.json"
+    report("diversity", "--data", table, "--methods", "adaboost,exrm", "--json", path)
+    notes = json.loads(path.read_text())["data"]["notes"]
+    assert notes[-2:] == [f"AdaBoost: {left}", f"ExRM: {filled} medians: 1"]
 
 
 # -- diversity -------------------------------------------------------------------------------------
