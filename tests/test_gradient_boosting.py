@@ -830,7 +830,7 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
         arrays = {key: file[key] for key in file.files}
     damage(arrays)
     np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="trees are damaged"):
+    with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
         cls.load(path)
 
 
