@@ -92,7 +92,7 @@ def speed(report, n, target, leaves=None):
     shape = dict(leaves=leaves, depth=None) if leaves else {}
     models = [ours(**shape), *(maker and maker(**shape) for maker in peers.values())]
     fits = [model and partial(model.fit, X, codes) for model in models]
-    (seconds, model), *runs = race(*fits, rounds=3 if n < 100_000 else 1)
+    (seconds, model), *runs = race(*fits, rounds=3 if n < 1_000_000 else 1)
     fastest = min((run[0] for run in runs if run[0]), default=None)
     loss, kind = log_loss(model, X, codes), f"{leaves} leaves" if leaves else f"depth {DEPTH}"
     for name, (other, peer) in zip(peers, runs, strict=True):

@@ -846,6 +846,7 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
         ({"max_depth": 0}, "max_depth must be None or an integer >= 1, got 0"),
         ({"max_leaf_nodes": 1}, "max_leaf_nodes must be None or an integer >= 2, got 1"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1, got 0"),
+        ({"min_child_weight": -1.0}, "min_child_weight must be .*, got -1.0"),
         ({"max_bins": 1}, "max_bins must be None or an integer from 2 to 256, got 1"),
         ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
         ({"l2": -1.0}, "l2 must be a finite number >= 0, got -1.0"),
