@@ -49,6 +49,11 @@ WAYS = {  # further parameters with a code of their own
     "Voting": [{"how": "soft"}, {"how": "average", "members": "linear", "weights": [2.0]}],
     "Calibrated": [{"method": "isotonic"}],
     "ECOC": [{"decoding": "hamming"}],
+    "Bagging": [
+        {"max_features": "sqrt", "voting": "soft"},
+        {"max_features": 0.5, "per_split": False, "bootstrap": False, "max_samples": 0.5},
+        {"oob_score": True, "n_jobs": 2},
+    ],
 }
 WRAPPERS = {"Voting", "Stacking", "Calibrated", "OneVsRest", "ECOC"}  # they are no commands
 
@@ -77,6 +82,7 @@ def test_all_methods_are_listed():
 NOT_FOR = {  # checks that are not meant for a method: why
     "AdaBoost": {"check_class_weight_classifiers": "boosting outgrows the weights it starts from"},
     "AdaBoostNC": {"check_sample_weight_equivalence_on_dense_data": "draws rows by weight"},
+    "Bagging": {"check_sample_weight_equivalence_on_dense_data": "draws rows at random"},
     "Stacking": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
     "Calibrated": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
 }
@@ -112,7 +118,7 @@ def test_scikit_learn_tools(cls):
     assert pipe.score(X, y) > 0.7
     assert cross_val_score(make(cls), X, y, cv=3).mean() > 0.7
     floats = [k for k, v in model.get_params().items() if isinstance(v, float)]
-    values = {k: [getattr(model, k), 2 * getattr(model, k)] for k in floats[:1]}
+    values = {k: [getattr(model, k), 0.5 * getattr(model, k)] for k in floats[:1]}
     grid = GridSearchCV(make(cls), values or {"verbose": [0]}, cv=3)
     assert grid.fit(X, y).best_score_ > 0.7
 
