@@ -1195,13 +1195,15 @@ class Bagging(_Protocol):
     def samples(self, t, y, sample_weight=None):
         """How often each row is in the sample of member t, (n,), for the y and sample_weight of
         fit. It is drawn again: a model keeps no rows."""
+        who = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"This {who} instance is not fitted yet; call fit first")
         y = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
         weight = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, float)
         if not 0 <= t < self.weights_.size or y.shape != (self.n_rows_,) or weight.shape != y.shape:
             raise ValueError(
-                f"{type(self).__name__}: there are {self.weights_.size} members, of which number "
-                f"{t} was asked for, trained on {self.n_rows_} rows; y has shape {y.shape}, "
-                f"sample_weight {weight.shape}"
+                f"{who}: there are {self.weights_.size} members, number {t} was asked for, trained "
+                f"on {self.n_rows_} rows; y has shape {y.shape}, sample_weight {weight.shape}"
             )
         return _sample(weight, y, self._n_sampled(weight), self.bootstrap, self._rng(t))
 
@@ -1234,6 +1236,10 @@ class Bagging(_Protocol):
             good = check_trees(model.nodes_, model.starts_, d) and model.starts_.size == T + 1
             good &= model.weights_.dtype == np.float64 and model.weights_.shape == (T,)
             good &= model.classes_.shape == (2,)
+            features = getattr(model, "estimators_features_", None)
+            good &= features is None or features.ndim == 2 and len(features) == T
+            outside = getattr(model, "oob_decision_function_", None)
+            good &= outside is None or outside.shape == (model.n_rows_,)
         except (AttributeError, TypeError, ValueError):
             good = False
         if not good:
@@ -1442,7 +1448,7 @@ if __name__ == "__main__":
     generator = np.random.default_rng(0)
     blobs = generator.normal(size=(400, 5)) + np.repeat([[-0.7], [0.7]], 200, axis=0)
     labels = np.repeat(["left", "right"], 200)
-    for options in ({}, {"max_features": "sqrt"}, {"max_features": 0.5, "per_split": False}):
+    for options in ({}, {"max_features": 0.5, "per_split": False}):
         model = Bagging(**options, oob_score=True, random_state=0).fit(blobs, labels)
         print(f"{model!r}: {model.n_iter_} members, accuracy {model.score(blobs, labels):.3f}, "
               f"out of bag {model.oob_score_:.3f}")  # fmt: skip
