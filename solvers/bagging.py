@@ -43,6 +43,8 @@ import numpy as np
 from numba import njit
 
 DRAWS = 10  # samples to try for one with both classes
+CHUNK = 1024  # rows that pass a tree before the next tree: its nodes stay in the cache meanwhile
+ABREAST = 8  # rows that go down a tree side by side: their cache misses overlap
 
 
 # >>> shared: protocol 3
@@ -1048,6 +1050,28 @@ def _tally(vote, counts, y, weight, total, outside, n_outside):
     return wrong
 
 
+@kernel(nogil=True)
+def _add_deep_trees(nodes, starts, weights, X, out):
+    """As `_add_trees`, in another order: half the time for deep trees, three times for stumps."""
+    at = np.empty(ABREAST, dtype=np.int64)
+    for chunk in range(0, X.shape[0], CHUNK):
+        end = min(chunk + CHUNK, X.shape[0])
+        for t in range(weights.size):
+            for first in range(chunk, end, ABREAST):
+                m, is_inner = min(ABREAST, end - first), True
+                at[:m] = starts[t]
+                while is_inner:
+                    is_inner = False
+                    for a in range(m):
+                        node = nodes[at[a]]
+                        x = X[first + a, node.feature]
+                        right = (x > node.threshold) | ((x != x) & (node.missing_left == 0))
+                        at[a] = starts[t] + node.child + right if node.child > 0 else at[a]
+                        is_inner |= node.child > 0
+                for a in range(m):
+                    out[first + a] += weights[t] * nodes[at[a]].value
+
+
 # -- estimator ----------------------------------------------------------------------------------
 def _sample(weight, y, m, bootstrap, rng):
     """How often each row is in a sample of m, (n,). Drawn again, DRAWS times at the most, while one
@@ -1229,7 +1253,10 @@ class Bagging(_Protocol):
         X, T = self._check_X(X), self.weights_.size
         if hasattr(self, "estimators_"):
             return sum(self._each_vote(X)) / T  # not votes @ weights_: a tie has to be 0
-        return self._tree_sum(X, self.starts_[:-1], np.ones(T)) / T
+        cuts = np.linspace(0, X.shape[0], self.n_jobs + 1).astype(int)  # the threads share the rows
+        parts = [X[slice(*ends)] for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+        sums = self._each(lambda k: self._tree_sum(parts[k], self.starts_[:-1]), self.n_jobs)
+        return np.concatenate([*sums]) / T
 
     def predict_proba(self, X):
         """Share of the votes for each class, (n, 2); soft: mean probability."""
@@ -1391,9 +1418,7 @@ class Bagging(_Protocol):
                     self.estimators_features_[t] if hasattr(self, "estimators_features_") else None
                 )
                 return self._member_vote(self.estimators_[t], _part(X, columns))
-            out = np.zeros(X.shape[0])
-            _add_trees(self.nodes_, self.starts_[t : t + 1], np.ones(1), X, out)
-            return out
+            return self._tree_sum(X, self.starts_[t : t + 1])
 
         return self._each(vote, self.weights_.size)
 
@@ -1440,16 +1465,10 @@ class Bagging(_Protocol):
             return False
         return bool(self.callback(self, t, {"objective": self.objective_}))
 
-    def _tree_sum(self, X, starts, weights):
-        """Sum of weight times value over the trees; n_jobs threads share the rows."""
-        out = np.zeros(X.shape[0])
-        cuts = np.linspace(0, out.size, self.n_jobs + 1).astype(int)
-        parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-
-        def add(k):
-            _add_trees(self.nodes_, starts, weights, X[parts[k]], out[parts[k]])
-
-        deque(self._each(add, len(parts)), maxlen=0)
+    def _tree_sum(self, X, starts):
+        """Sum of the values over the trees that start there."""
+        add, out = _add_trees if self.base == "stump" else _add_deep_trees, np.zeros(X.shape[0])
+        add(self.nodes_, starts, np.ones(starts.size), X, out)
         return out
 
 
