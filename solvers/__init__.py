@@ -7,6 +7,7 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "nu-svm": ("drm", "NuSVM", "minmax01"),
     "adaboost-nc": ("adaboost_nc", "AdaBoostNC", "none"),
     "adaboost": ("adaboost_nc", "AdaBoost", "none"),
+    "bagging": ("bagging", "Bagging", "none"),
     "cqboost": ("cqboost", "CqBoost", "tanh"),
     "mincq": ("cqboost", "MinCq", "tanh"),
     "mdboost": ("cqboost", "MDBoost", "tanh"),

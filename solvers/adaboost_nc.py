@@ -452,10 +452,13 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 3
+# >>> shared: tree 4
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
+DEEP = 5000  # nodes of all trees from which on ...
+CHUNK = 1024  # ... so many rows pass a tree before the next tree: its nodes stay in the cache
+ABREAST = 8  # ... and so many go down side by side: their cache misses overlap
 FEW = 8  # where a node has fewer rows than bins over this, they are sorted instead
 UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
 TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
@@ -1067,16 +1070,38 @@ def _add_trees(nodes, starts, weights, X, out):
         out[i] = total
 
 
+@kernel(nogil=True)
+def _add_deep_trees(nodes, starts, weights, X, out):
+    """The same in another order: half the time for deep trees, three times for stumps."""
+    at = np.empty(ABREAST, dtype=np.int64)
+    for chunk in range(0, X.shape[0], CHUNK):
+        end = min(chunk + CHUNK, X.shape[0])
+        for t in range(weights.size):
+            for first in range(chunk, end, ABREAST):
+                m, is_inner = min(ABREAST, end - first), True
+                at[:m] = starts[t]
+                while is_inner:
+                    is_inner = False
+                    for a in range(m):
+                        node = nodes[at[a]]
+                        x = X[first + a, node.feature]
+                        right = (x > node.threshold) | ((x != x) & (node.missing_left == 0))
+                        at[a] = starts[t] + node.child + right if node.child > 0 else at[a]
+                        is_inner |= node.child > 0
+                for a in range(m):
+                    out[first + a] += weights[t] * nodes[at[a]].value
+
+
 def sum_trees(nodes, starts, weights, X, n_jobs=1):
     """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
-    out = np.zeros(X.shape[0])
+    out, add = np.zeros(X.shape[0]), _add_trees if nodes.size < DEEP else _add_deep_trees
     if n_jobs == 1:
-        _add_trees(nodes, starts, weights, X, out)
+        add(nodes, starts, weights, X, out)
         return out
     cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
     parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
     with ThreadPoolExecutor(n_jobs) as pool:
-        jobs = [pool.submit(_add_trees, nodes, starts, weights, X[p], out[p]) for p in parts]
+        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
         for job in jobs:
             job.result()
     return out

@@ -51,6 +51,11 @@ WAYS = {  # further parameters with a code of their own
     "Calibrated": [{"method": "isotonic"}],
     "ECOC": [{"decoding": "hamming"}],
     "GradientBoosting": [{"order": 1}, {"subsample": 0.5, "max_features": 0.5}],
+    "Bagging": [
+        {"max_features": "sqrt", "voting": "soft"},
+        {"max_features": 0.5, "per_split": False, "bootstrap": False, "max_samples": 0.5},
+        {"oob_score": True, "n_jobs": 2},
+    ],
 }
 WRAPPERS = {"Calibrated", "OneVsRest", "ECOC"}  # they are no commands
 
@@ -79,6 +84,7 @@ def test_all_methods_are_listed():
 NOT_FOR = {  # checks that are not meant for a method: why
     "AdaBoost": {"check_class_weight_classifiers": "boosting outgrows the weights it starts from"},
     "AdaBoostNC": {"check_sample_weight_equivalence_on_dense_data": "draws rows by weight"},
+    "Bagging": {"check_sample_weight_equivalence_on_dense_data": "draws rows at random"},
     "Stacking": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
     "Calibrated": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
 }
@@ -114,7 +120,7 @@ def test_scikit_learn_tools(cls):
     assert pipe.score(X, y) > 0.7
     assert cross_val_score(make(cls), X, y, cv=3).mean() > 0.7
     floats = [k for k, v in model.get_params().items() if isinstance(v, float)]
-    values = {k: [getattr(model, k), 2 * getattr(model, k)] for k in floats[:1]}
+    values = {k: [getattr(model, k), 0.5 * getattr(model, k)] for k in floats[:1]}
     grid = GridSearchCV(make(cls), values or {"verbose": [0]}, cv=3)
     assert grid.fit(X, y).best_score_ > 0.7
 
@@ -267,6 +273,7 @@ def test_bad_model_files(cls, tmp_path):
 def nested():
     """Models of our models, and the classes that load has to be told."""
     from solvers.adaboost_nc import AdaBoost
+    from solvers.bagging import Bagging
     from solvers.combine import Calibrated, Stacking, Voting
     from solvers.drm import DRM
     from solvers.exrm import PSVM, ExRM
@@ -284,10 +291,11 @@ def nested():
         (Calibrated(boost, method="isotonic"), (AdaBoost,)),
         (OneVsRest(Calibrated(boost)), (Calibrated, AdaBoost)),
         (ECOC(Voting()), (Voting,)),
+        (Bagging(PSVM(), 3, max_features=0.5, random_state=0), (PSVM,)),
     ]
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", range(9))
 def test_save_and_load_models_of_models(case, tmp_path):
     X, y = table()
     path, (model, members) = tmp_path / "model.npz", nested()[case]
@@ -309,7 +317,7 @@ def test_save_and_load_models_of_models(case, tmp_path):
     assert os.listdir(tmp_path) == ["model.npz"]
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", range(9))
 def test_damaged_models_of_models(case, tmp_path):
     X, y = table()
     path, (model, members) = tmp_path / "model.npz", nested()[case]

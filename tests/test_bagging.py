@@ -1,0 +1,647 @@
+"""Tests for solvers/bagging.py."""
+
+import math
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import datasets
+from solvers.bagging import Bagging
+
+pytestmark = pytest.mark.bounds
+
+
+# -- slow and obvious references ------------------------------------------------------------------
+def naive_votes(model, X):
+    """Votes (n, T) of a fitted model's trees, down the tree a level at a time."""
+    votes = []
+    for first, last in zip(model.starts_[:-1], model.starts_[1:], strict=True):
+        nodes, at = model.nodes_[first:last], np.zeros(len(X), dtype=int)
+        while (nodes["child"][at] > 0).any():
+            node = nodes[at]
+            x = X[np.arange(len(X)), node["feature"]]
+            left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
+            at = np.where(node["child"] > 0, node["child"] + 1 - left, at)
+        votes.append(nodes["value"][at])
+    return np.array(votes).T
+
+
+def naive_out_of_bag(votes, samples, y):
+    """Decision of each row, equation (9), and the error (10) over the rows that have one."""
+    decision = np.full(len(y), np.nan)
+    for i in range(len(y)):
+        unseen = [votes[i, t] for t in range(len(samples)) if samples[t][i] == 0]
+        if unseen:
+            decision[i] = sum(unseen) / len(unseen)
+    known = ~np.isnan(decision)
+    return decision, np.mean(np.where(decision[known] >= 0, 1, -1) != y[known])
+
+
+def gini(y, weight):
+    """Impurity of a node times its weight."""
+    total = weight.sum()
+    return total * (1 - sum((weight[y == label].sum() / total) ** 2 for label in (-1, 1)))
+
+
+def compare_with_scikit_learn(nodes, X, y, weight):
+    """Walk both trees; returns the nodes split alike and the ties: nodes that the two split
+    differently with equal gains. It takes a random one of tied splits, we the first; below such a
+    node the trees are not comparable."""
+    peer = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(random_state=0)
+    theirs = peer.fit(X, y, sample_weight=weight).tree_
+    same = ties = 0
+    stack = [(0, 0, np.flatnonzero(weight))]
+    while stack:
+        a, b, rows = stack.pop()
+        ours = nodes[a]
+        assert (ours["child"] > 0) == (theirs.children_left[b] >= 0)
+        if ours["child"] == 0:
+            assert_allclose(ours["value"], np.average(y[rows], weights=weight[rows]), atol=1e-12)
+            continue
+        left = X[rows, ours["feature"]] <= ours["threshold"]
+        other = X[rows, theirs.feature[b]] <= theirs.threshold[b]
+        if (left == other).all():
+            same += 1
+            stack.append((ours["child"], theirs.children_left[b], rows[left]))
+            stack.append((ours["child"] + 1, theirs.children_right[b], rows[~left]))
+            continue
+        below = [sum(gini(y[side], weight[side]) for side in (rows[m], rows[~m]))
+                 for m in (left, other)]  # fmt: skip
+        assert_allclose(*below, rtol=1e-9, atol=1e-9)
+        ties += 1
+    return same, ties
+
+
+def blobs(n=200, d=5, seed=0, distance=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1, -1)
+    return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
+
+
+def all_samples(model, y, weight=None):
+    return np.array([model.samples(t, y, weight) for t in range(model.n_iter_)])
+
+
+class Recorder:
+    """Knows fit and predict only; remembers what it was given."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.X, self.y, self.weight = X, y, sample_weight
+        return self
+
+    def predict(self, X):
+        return np.where(X[:, 0] > self.X[:, 0].mean(), self.y.max(), self.y.min())
+
+
+class Lucky:
+    """Votes at random, from its seed."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def get_params(self, deep=True):
+        return {"random_state": self.random_state}
+
+    def set_params(self, random_state):
+        self.random_state = random_state
+        return self
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.random.default_rng(self.random_state).choice(self.classes_, len(X))
+
+    def predict_proba(self, X):
+        p = np.random.default_rng(self.random_state).random(len(X))
+        return np.column_stack([p, 1 - p])[:, : len(self.classes_)]
+
+
+# -- correct: against something that shares no code -----------------------------------------------
+WAYS = [
+    {},
+    {"max_features": "sqrt"},
+    {"max_features": 0.5, "per_split": False},
+    {"bootstrap": False, "max_samples": 0.6},
+    {"max_bins": None, "max_depth": 4},
+    {"base": "stump", "max_features": "log2", "max_samples": 100},
+    {"prune": True, "criterion": "entropy"},
+    {"max_leaf_nodes": 6, "max_features": 2, "max_bins": None},
+]
+SETS = (
+    "sonar", "heart", "ionosphere", "crx", "hepatitis", "house-votes", "pima", "liver",
+    "breastw", "promoter",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_out_of_bag_error(name):
+    """Ten sets, four of them with missing values, in all ways to draw and both ways to vote."""
+    data = datasets.load(name)
+    y = np.where(data.y == np.unique(data.y)[1], 1, -1)
+    for k, way in enumerate(WAYS):
+        voting = ("hard", "soft")[(k + SETS.index(name)) % 2]
+        model = Bagging(**way, n_estimators=20, voting=voting, oob_score=True, random_state=k)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(data.X, data.y)
+        votes, samples = naive_votes(model, data.X), all_samples(model, data.y)
+        decision, error = naive_out_of_bag(votes, samples, y)
+        assert len(caught) == np.isnan(decision).any()
+        assert_allclose(model.oob_decision_function_, decision, atol=1e-12)
+        assert_allclose(1.0 - model.oob_score_, error, atol=1e-12)
+        assert model.facts() == {"out-of-bag error": 1.0 - model.oob_score_}
+        assert_array_equal(model.votes(data.X), votes)
+        totals = np.cumsum(votes, axis=1)  # the training error after each member
+        wrong = (totals >= 0) != (y > 0)[:, None]
+        assert_allclose(model.trace_, wrong.mean(axis=0), atol=1e-12)
+
+
+def test_a_sample_leaves_out_a_part_of_1_over_e():
+    X, y = blobs(100_000, 1)
+    model = Bagging(base="stump", n_estimators=3, random_state=0).fit(X, y)
+    counts = all_samples(model, y)
+    assert_array_equal(counts.sum(axis=1), 100_000)
+    assert_allclose((counts == 0).mean(axis=1), math.exp(-1), atol=0.01)
+    assert_allclose(counts.var(axis=1), 1.0, atol=0.02)  # Poisson
+    assert (np.abs(np.corrcoef(counts)[np.triu_indices(3, 1)]) < 0.02).all()
+
+
+FOREST = (
+    "sonar", "heart", "ionosphere", "pima", "liver", "wdbc", "haberman", "german-numer", "house",
+    "australian", "vehicle-saab-bus", "promoter",
+)  # fmt: skip
+
+
+def test_random_forest_is_as_accurate_as_scikit_learns():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    gaps = []
+    for name in FOREST:
+        data = datasets.load(name)
+        for seed in range(3):
+            rows = np.random.default_rng(seed).permutation(len(data.y))
+            train, test = np.array_split(rows, 2)
+            models = (
+                Bagging(n_estimators=30, max_features="sqrt", voting="soft", random_state=seed),
+                ensemble.RandomForestClassifier(30, random_state=seed),
+            )
+            scores = [m.fit(data.X[train], data.y[train]).score(data.X[test], data.y[test])
+                      for m in models]  # fmt: skip
+            gaps.append(scores[0] - scores[1])
+    assert len(gaps) == 36 and abs(np.mean(gaps)) < 0.01
+
+
+@pytest.mark.parametrize("name", ["sonar", "heart", "ionosphere", "pima", "german-numer", "wdbc"])
+def test_trees_are_scikit_learns(name):
+    """All rows, bootstrap samples, and parts of the rows with weights; exact splits."""
+    data = datasets.load(name)
+    X, y = data.X, np.where(data.y == 1, 1, -1)
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    same = ties = 0
+    for params, passed in (
+        ({"bootstrap": False}, None),
+        ({"bootstrap": False}, weight),
+        ({"bootstrap": False, "max_samples": 0.7}, 0.01 * weight),
+        ({}, None),
+        ({}, weight),
+    ):
+        model = Bagging(n_estimators=2, voting="soft", max_bins=None, random_state=0, **params)
+        model.fit(X, y, passed)
+        for t in range(2):
+            used = model.samples(t, y, passed).astype(float)
+            if passed is not None and not model.bootstrap:
+                used *= weight
+            nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
+            found = compare_with_scikit_learn(nodes, X, y, used)
+            same, ties = same + found[0], ties + found[1]
+    assert same > 100 and ties < 0.5 * same
+
+
+def test_importances_are_scikit_learns():
+    """Of one tree on rows without tied splits; then the mean over the trees."""
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = blobs(300, 4, distance=1.5)
+    limits = {"max_depth": 2, "min_impurity_decrease": 0.04}
+    model = Bagging(n_estimators=4, max_bins=None, random_state=0, **limits).fit(X, y)
+    each = []
+    for counts in all_samples(model, y):
+        peer = trees.DecisionTreeClassifier(random_state=0, **limits)
+        each.append(peer.fit(X, y, sample_weight=counts).feature_importances_)
+    assert_allclose(model.feature_importances_, np.mean(each, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"max_leaf_nodes": 4},
+        {"min_samples_leaf": 40, "max_depth": 2},
+        {"max_depth": 2},
+        {"criterion": "entropy"},
+    ],
+)
+def test_limits_are_scikit_learns(params):
+    """A row counts as often as it was drawn, which is what repeated rows do in the peer."""
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = blobs(300, 4, distance=1.5)
+    model = Bagging(n_estimators=3, max_bins=None, voting="soft", random_state=1, **params)
+    model.fit(X, y)
+    for t, counts in enumerate(all_samples(model, y)):
+        rows = np.repeat(np.arange(300), counts)
+        peer = trees.DecisionTreeClassifier(random_state=0, **params).fit(X[rows], y[rows])
+        assert np.diff(model.starts_)[t] == peer.tree_.node_count
+        assert_allclose(model.votes(X)[rows, t], peer.predict_proba(X[rows]) @ [-1, 1], atol=1e-12)
+
+
+# -- draws ----------------------------------------------------------------------------------------
+def chi_square(found, expected):
+    return ((found - expected) ** 2 / expected).sum()
+
+
+HIGH = 27.9  # the 99.9 % quantile of chi-square with 9 degrees of freedom
+
+
+@pytest.mark.parametrize("max_bins", [256, None])
+def test_features_are_drawn_uniformly_at_each_split(max_bins):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 10)), np.arange(60) % 2
+    model = Bagging(n_estimators=1000, max_features=1, random_state=0, max_bins=max_bins).fit(X, y)
+    inner = model.nodes_["child"] > 0
+    is_root = np.zeros(inner.size, dtype=bool)
+    is_root[model.starts_[:-1]] = True
+    roots = np.bincount(model.nodes_["feature"][is_root & inner], minlength=10)
+    assert roots.sum() == 1000 and chi_square(roots, 100) < HIGH
+    below = np.bincount(model.nodes_["feature"][~is_root & inner], minlength=10)
+    assert below.sum() > 5000 and chi_square(below, below.sum() / 10) < HIGH
+    parent = np.repeat(model.nodes_["feature"][is_root], 2)  # of a pair of neighbouring splits
+    children = (model.starts_[:-1, None] + [1, 2]).ravel()
+    both = inner[children]
+    again = np.mean(parent[both] == model.nodes_["feature"][children[both]])
+    assert abs(again - 0.1) < 4 * math.sqrt(0.09 / both.sum())
+
+
+def test_the_best_of_the_drawn_features_is_taken():
+    """Feature 0 decides the class: it wins wherever it is among the 3 of 10 that are drawn."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 10)), np.arange(100) % 2
+    X[:, 0] += 10 * y
+    model = Bagging(base="stump", n_estimators=2000, max_features=3, random_state=0).fit(X, y)
+    first = np.mean(model.nodes_["feature"][model.starts_[:-1]] == 0)
+    assert abs(first - 0.3) < 4 * math.sqrt(0.21 / 2000)
+
+
+def test_constant_features_are_no_draw():
+    X, y = blobs(100, 2, distance=8.0)
+    X = np.hstack([np.ones((100, 8)), X])
+    model = Bagging(n_estimators=20, max_features=1, random_state=0).fit(X, y)
+    assert (np.diff(model.starts_) > 1).all()
+    assert (model.nodes_["feature"][model.nodes_["child"] > 0] >= 8).all()
+
+
+def test_random_subspaces():
+    X, y = blobs(80, 10)
+    model = Bagging(n_estimators=1000, max_depth=2, max_features=3, per_split=False, random_state=0)
+    features = model.fit(X, y).estimators_features_
+    assert features.shape == (1000, 3) and (np.diff(features, axis=1) > 0).all()
+    assert chi_square(np.bincount(features.ravel(), minlength=10), 300) < HIGH
+    used = set()
+    for t, nodes in enumerate(np.split(model.nodes_, model.starts_[1:-1])):
+        split_on = set(nodes["feature"][nodes["child"] > 0].tolist())
+        assert split_on <= set(features[t].tolist())
+        used |= split_on
+    assert used == set(range(10))
+    objects = Bagging(Recorder(), 5, max_features=0.4, random_state=0).fit(X, y)
+    for member, columns in zip(objects.estimators_, objects.estimators_features_, strict=True):
+        assert columns.shape == (4,) and set(member.X[:, 1]) <= set(X[:, columns[1]])
+    expected = [m.predict(X[:, c]) for m, c in
+                zip(objects.estimators_, objects.estimators_features_, strict=True)]  # fmt: skip
+    assert_array_equal(objects.votes(X).T, expected)
+
+
+@pytest.mark.parametrize(("given", "k"), [("sqrt", 4), ("log2", 4), (0.5, 10), (0.01, 1), (7, 7)])
+def test_number_of_features(given, k):
+    X, y = blobs(40, 20)
+    model = Bagging(n_estimators=2, max_features=given, per_split=False, random_state=0).fit(X, y)
+    assert model.estimators_features_.shape == (2, k)
+    assert not hasattr(model.set_params(max_features=1.0).fit(X, y), "estimators_features_")
+
+
+def test_samples_are_those_of_the_members():
+    X, y = blobs(90, 3)
+    weight = np.random.default_rng(1).integers(0, 3, 90).astype(float)
+    for params in ({}, {"max_samples": 20}, {"bootstrap": False, "max_samples": 0.5}):
+        for passed in (None, weight):
+            model = Bagging(Recorder(), 4, random_state=0, **params).fit(X, y, passed)
+            drawable = 90 if passed is None else np.count_nonzero(weight)
+            for t, member in enumerate(model.estimators_):
+                counts = model.samples(t, y, passed)
+                rows = np.repeat(np.arange(90), counts)
+                assert_array_equal(member.X, X[rows])
+                assert_array_equal(member.y, y[rows])
+                m = model.max_samples
+                assert rows.size == (20 if m == 20 else round(m * drawable))
+                if passed is not None:
+                    assert (counts[weight == 0] == 0).all()
+                if model.bootstrap or passed is None:
+                    assert member.weight is None
+                else:
+                    assert_array_equal(member.weight, weight[rows])
+                if not model.bootstrap:
+                    assert counts.max() == 1
+
+
+def test_rows_are_drawn_in_proportion_to_their_weights():
+    X, y = blobs(10, 1)
+    weight = np.array([0.0, 1, 1, 2, 2, 3, 4, 4, 5, 8])
+    model = Bagging(base="stump", n_estimators=2000, random_state=0).fit(X, y, weight)
+    drawn = all_samples(model, y, weight).sum(axis=0)
+    assert drawn[0] == 0
+    expected = drawn.sum() * weight[1:] / 30
+    assert chi_square(drawn[1:], expected) < HIGH + 4
+    even = Bagging(n_estimators=5, random_state=0).fit(X, y, np.full(10, 0.3))
+    assert_array_equal(even.votes(X), Bagging(n_estimators=5, random_state=0).fit(X, y).votes(X))
+
+
+def test_samples_have_both_classes_where_they_can():
+    X, y = blobs(30, 2)
+    y = np.where(np.arange(30) == 7, 1, -1)
+    model = Bagging(n_estimators=200, random_state=0).fit(X, y)
+    assert (all_samples(model, y)[:, 7] > 0).all()  # a third of the draws were without the row
+    one = Bagging(n_estimators=5, max_samples=1, random_state=0).fit(X, y)  # in vain: leaves
+    assert one.nodes_.size == 5 and set(one.nodes_["value"]) <= {-1.0, 1.0}
+
+
+def test_out_of_bag_rows_that_no_sample_lacks():
+    X, y = blobs(100, 3)
+    weight = np.where(np.arange(100) < 50, 1.0, 3.0)
+    for passed in (None, weight):
+        model = Bagging(n_estimators=3, oob_score=True, random_state=0)
+        with pytest.warns(UserWarning) as caught:
+            model.fit(X, y, passed)
+        never = (all_samples(model, y, passed) > 0).all(axis=0)
+        assert 0 < never.sum() < 100 and len(caught) == 1
+        text = f"{never.sum()} of 100 rows are in all 3 samples and have no out-of-bag vote; use"
+        assert text in str(caught[0].message)
+        assert_array_equal(np.isnan(model.oob_decision_function_), never)
+        right = (model.oob_decision_function_ >= 0) == (y > 0)
+        used = None if passed is None else weight[~never]
+        assert_allclose(model.oob_score_, np.average(right[~never], weights=used))
+    again = model.set_params(oob_score=False).fit(X, y)
+    assert not hasattr(again, "oob_score_") and again.facts() == {}
+    with pytest.warns(UserWarning, match="2 of 2 rows"):
+        none = Bagging(n_estimators=1, oob_score=True, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    assert math.isnan(none.oob_score_) and np.isnan(none.oob_decision_function_).all()
+
+
+# -- votes ----------------------------------------------------------------------------------------
+def test_hard_and_soft_votes():
+    X, y = blobs(200, 3)
+    params = {"n_estimators": 6, "max_depth": 2, "random_state": 0}
+    hard, soft = (Bagging(voting=voting, **params).fit(X, y) for voting in ("hard", "soft"))
+    assert set(hard.votes(X).ravel()) == {-1.0, 1.0}
+    assert_array_equal(np.where(soft.votes(X) >= 0, 1.0, -1.0), hard.votes(X))
+    assert np.unique(soft.votes(X)).size > 6 and np.abs(soft.votes(X)).max() <= 1.0
+    ties = hard.votes(X).sum(axis=1) == 0
+    assert ties.any()  # exactly 0, though 1/6 is no binary number
+    assert (hard.decision_function(X)[ties] == 0.0).all() and (hard.predict(X)[ties] == 1).all()
+    for model in (hard, soft):
+        p = model.predict_proba(X)
+        assert_allclose(p[:, 1] - p[:, 0], model.decision_function(X), atol=1e-15)
+        assert_allclose(p.sum(axis=1), 1.0, atol=1e-15)
+        assert_array_equal(model.weights_, np.full(6, 1 / 6))
+
+
+def test_soft_votes_of_objects():
+    X, y = blobs(50, 2)
+    model = Bagging(Lucky(), 4, voting="soft", random_state=0).fit(X, np.where(y > 0, "b", "a"))
+    expected = [1 - 2 * member.predict_proba(X)[:, 0] for member in model.estimators_]
+    assert_allclose(model.votes(X).T, expected)
+    with pytest.raises(
+        ValueError, match="voting='soft' needs members with predict_proba, Recorder"
+    ):
+        Bagging(Recorder(), 2, voting="soft").fit(X, y)
+    trees = pytest.importorskip("sklearn.tree")
+    rare = np.where(np.arange(50) == 0, 1, -1)  # members that know one class only
+    model = Bagging(trees.DecisionTreeClassifier(), 3, voting="soft", max_samples=1, random_state=0)
+    assert_array_equal(model.fit(X, rare).votes(X), np.full((50, 3), -1.0))
+
+
+# -- members of other kinds -----------------------------------------------------------------------
+def test_bagged_psvm_is_a_direct_loop():
+    exrm = pytest.importorskip("solvers.exrm")
+    X, y = blobs(120, 3)
+    labels = np.where(y > 0, "up", "down")
+    for base in (exrm.PSVM(lam=0.1), exrm.ExRM(n_estimators=3, lam=0.5)):
+        model = Bagging(base, 5, oob_score=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X, labels)
+        votes = []
+        for counts in all_samples(model, labels):
+            rows = np.repeat(np.arange(120), counts)
+            member = type(base)(**base.get_params()).fit(X[rows], labels[rows])
+            votes.append(np.where(member.predict(X) == "up", 1.0, -1.0))
+        assert_array_equal(model.votes(X).T, votes)
+        decision, error = naive_out_of_bag(np.array(votes).T, all_samples(model, labels), y)
+        assert_allclose(model.oob_decision_function_, decision)
+        assert_allclose(1 - model.oob_score_, error)
+        assert not hasattr(base, "coef_") and not hasattr(model, "nodes_")
+    again = model.set_params(base="stump", oob_score=False).fit(X, labels)
+    assert not hasattr(again, "estimators_") and again.nodes_.size > 0
+
+
+def test_seeds_of_objects():
+    X, y = blobs(40, 2)
+    one, two = (Bagging(Lucky(), 6, random_state=0).fit(X, y) for _ in range(2))
+    seeds = [member.random_state for member in one.estimators_]
+    assert len(set(seeds)) == 6 and seeds == [member.random_state for member in two.estimators_]
+    ensemble, pipe = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "pipeline"))
+    inner = pipe.make_pipeline(ensemble.ExtraTreesClassifier(2))
+    model = Bagging(inner, 3, random_state=0).fit(X, y)
+    assert len({member[0].random_state for member in model.estimators_}) == 3
+    assert inner[0].random_state is None
+
+
+# -- well behaved ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "params", [*WAYS, {"base": Lucky(), "voting": "soft"}, {"base": Recorder(), "max_features": 2}]
+)
+def test_every_number_of_threads_gives_the_same_model(params):
+    X, y = blobs(301, 6)
+    X[::7, 2] = np.nan
+    seen = []
+    for n_jobs in (1, 2, 3):
+        model = Bagging(n_estimators=30, oob_score=True, random_state=5, n_jobs=n_jobs, **params)
+        seen.append(model.fit(X, y))
+    for model in seen[1:]:
+        for name, value in vars(seen[0]).items():
+            if name.endswith("_") and name != "estimators_":
+                assert_array_equal(getattr(model, name), value)
+        for Z in (X, X[:1]):
+            assert_array_equal(model.decision_function(Z), seen[0].decision_function(Z))
+            assert_array_equal(model.votes(Z), seen[0].votes(Z))
+
+
+def test_members_do_not_depend_on_the_number_of_members():
+    X, y = blobs(100, 6)
+    for way in WAYS:
+        few, many = (Bagging(**way, random_state=3).set_params(n_estimators=T) for T in (3, 9))
+        assert_array_equal(few.fit(X, y).votes(X), many.fit(X, y).votes(X)[:, :3])
+
+
+def test_members_differ_and_no_seed_is_used_twice():
+    X, y = blobs(100, 6)
+    for way in WAYS:
+        models = [Bagging(**way, n_estimators=4).fit(X, y) for _ in range(2)]
+        samples = np.vstack([all_samples(model, y) for model in models])
+        assert np.unique(samples, axis=0).shape == (8, 100)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_callback(n_jobs, capsys):
+    X, y = blobs(60, 3)
+    seen, home = [], threading.get_ident()
+
+    def stop(model, t, info):
+        assert threading.get_ident() == home and model.n_iter_ == t
+        seen.append((t, *info))
+        return t == 4
+
+    whole = Bagging(n_estimators=9, random_state=0, verbose=1).fit(X, y)
+    assert len(capsys.readouterr().out.splitlines()) == 9
+    assert whole.converged_ and whole.reason_ == "all members were trained"
+    model = Bagging(n_estimators=9, random_state=0, n_jobs=n_jobs, callback=stop).fit(X, y)
+    assert seen == [(t, "objective") for t in range(1, 5)]
+    assert model.n_iter_ == model.weights_.size == model.trace_.size == 4
+    assert not model.converged_ and model.reason_ == "the callback stopped it"
+    assert_array_equal(model.votes(X), whole.votes(X)[:, :4])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_of_members_come_through(n_jobs):
+    class Broken(Recorder):
+        def fit(self, X, y):
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        Bagging(Broken(), 5, n_jobs=n_jobs).fit(*blobs(20, 2))
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
+        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn, classes equal
+        (np.zeros((6, 3)), [0, 0, 0, 0, 0, 1]),  # ... and not
+        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
+        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
+        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[5e-324], [0], [1e150], [-1e150], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+    ],
+)
+def test_degenerate(X, y, way):
+    params = {**WAYS[way]}
+    for name in ("max_samples", "max_features"):
+        if isinstance(params.get(name), int):
+            params[name] = 1
+    for weight in (None, np.where(np.arange(len(y)) == 0, 1e-30, 1.0)):
+        model = Bagging(**params, n_estimators=5, random_state=0).fit(X, np.array(y), weight)
+        assert_array_equal(naive_votes(model, X), model.votes(X))
+        assert np.isfinite(model.decision_function(X)).all() and 0 <= model.objective_ <= 1
+
+
+def test_no_mask_of_rows_is_kept():
+    X, y = blobs(5000, 2)
+    model = Bagging(n_estimators=20, max_depth=2, random_state=0).fit(X, y)
+    kept = sum(value.nbytes for value in vars(model).values() if isinstance(value, np.ndarray))
+    assert kept < 5000 * 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a["nodes_"]["child"].__setitem__(0, 10**6),
+        lambda a: a["nodes_"]["child"].__setitem__(1, 1),  # a cycle
+        lambda a: a["nodes_"]["child"].__setitem__(0, -1),
+        lambda a: a["nodes_"]["feature"].__setitem__(0, 4),
+        lambda a: a["starts_"].__setitem__(-1, 10**6),
+        lambda a: a["starts_"].__setitem__(1, 10**6),
+        lambda a: a.__setitem__("weights_", a["weights_"][:-1]),
+        lambda a: a.__setitem__("weights_", a["weights_"].astype(str)),
+        lambda a: a.__setitem__("starts_", a["starts_"].astype(float)),
+        lambda a: a.__setitem__("nodes_", a["nodes_"]["value"]),
+        lambda a: a.__setitem__("classes_", a["classes_"][:1]),
+        lambda a: a.__setitem__("estimators_features_", a["estimators_features_"][:2]),
+        lambda a: a.__setitem__("oob_decision_function_", a["oob_decision_function_"][:2]),
+        lambda a: a.pop("nodes_"),
+    ],
+)
+def test_damaged_trees_are_not_walked(damage, tmp_path):
+    path = tmp_path / "model.npz"
+    model = Bagging(n_estimators=25, oob_score=True, max_features=0.5, per_split=False)
+    model.set_params(random_state=0).fit(*blobs(50, 4)).save(path)
+    assert_array_equal(Bagging.load(path).estimators_features_, model.estimators_features_)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    damage(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="its Bagging is damaged"):
+        Bagging.load(path)
+
+
+def test_a_loaded_model_draws_the_same_samples(tmp_path):
+    X, y = blobs(50, 4)
+    for random_state in (None, 7):
+        model = Bagging(n_estimators=3, random_state=random_state).fit(X, y)
+        model.save(tmp_path / "model.npz")
+        again = Bagging.load(tmp_path / "model.npz")
+        assert_array_equal(all_samples(again, y), all_samples(model, y))
+    for t, labels, weight in ((3, y, None), (-1, y, None), (0, y[:-1], None), (0, y, np.ones(3))):
+        with pytest.raises(ValueError, match="there are 3 members.*trained on 50 rows"):
+            model.samples(t, labels, weight)
+    with pytest.raises(ValueError, match="not fitted"):
+        Bagging().samples(0, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"base": "forest"}, "Bagging: base must be 'tree', 'stump' or an object with fit"),
+        ({"base": 3}, "base must be 'tree', 'stump' or an object with fit and predict, got 3"),
+        ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
+        ({"max_samples": 0}, r"max_samples must be a share in \(0, 1\] or an integer >= 1, got 0"),
+        ({"max_samples": 1.5}, r"max_samples must be a share in \(0, 1\] or .*, got 1.5"),
+        ({"max_samples": "all"}, "max_samples must be a share .*, got 'all'"),
+        ({"max_samples": math.nan}, "max_samples must be a share .*, got nan"),
+        ({"max_samples": 21}, "max_samples must be at most the number of rows .*20, got 21"),
+        ({"max_samples": 21, "bootstrap": False}, "max_samples must be at most .*20, got 21"),
+        ({"max_features": 0}, r"max_features must be a share in \(0, 1\], an integer >= 1, 'sqrt'"),
+        ({"max_features": 2.0}, "max_features must be .* or 'log2', got 2.0"),
+        ({"max_features": "cube"}, "max_features must be .* or 'log2', got 'cube'"),
+        ({"max_features": None}, "max_features must be .* or 'log2', got None"),
+        ({"max_features": 3}, "max_features must be at most the number of features, 2, got 3"),
+        ({"per_split": "no"}, "per_split must be one of False, True, got 'no'"),
+        ({"bootstrap": None}, "bootstrap must be one of False, True, got None"),
+        ({"oob_score": 2}, "oob_score must be one of False, True, got 2"),
+        ({"oob_score": True, "bootstrap": False}, "oob_score needs rows outside the samples"),
+        ({"voting": "loud"}, "voting must be one of 'hard', 'soft', got 'loud'"),
+        ({"max_depth": 0}, "max_depth must be None or an integer >= 1, got 0"),
+        ({"criterion": "mse"}, "criterion must be one of 'error', 'gini', 'entropy', 'gain_ratio'"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1, got 0"),
+        ({"max_leaf_nodes": 1}, "max_leaf_nodes must be None or an integer >= 2, got 1"),
+        ({"min_impurity_decrease": -0.1}, "min_impurity_decrease must be a finite number >= 0"),
+        ({"prune": "yes"}, "prune must be one of False, True, got 'yes'"),
+        ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
+        ({"n_jobs": 0}, "n_jobs must be an integer >= 1, got 0"),
+        ({"random_state": -1}, "random_state must be None or an integer >= 0, got -1"),
+    ],
+)
+def test_parameter_errors(params, text):
+    with pytest.raises(ValueError, match=text):
+        Bagging(**params).fit(*blobs(20, 2))
+    with pytest.raises(ValueError, match="max_samples must be at most .* 5, got 6"):
+        Bagging(max_samples=6).fit(*blobs(20, 2), np.arange(20) < 5)
