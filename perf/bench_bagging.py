@@ -1,0 +1,116 @@
+"""How bagged trees and random forests scale in rows, and how they compare with scikit-learn's.
+
+Quality   The same number of trees of the same depth on samples of the same size, binning included;
+          the note has the accuracies on as many new rows. Ours also follow the training error.
+Start-up  A first report on the command line against `import sklearn.svm`.
+"""
+
+from functools import partial
+
+from perf.bench_exrm import make
+from perf.common import exponent, python, race
+from solvers.bagging import Bagging
+
+T = 10
+MISSING = "scikit-learn is missing: pip install scikit-learn"
+FOREST, BAG = "RandomForest", "BaggingClassifier"
+VERSUS = (  # peer, depth, rows: the speed-up aimed at
+    (FOREST, 10, 10_000, ">= 2"),
+    (FOREST, None, 10_000, ">= 2"),
+    (BAG, 10, 10_000, ">= 3"),
+    (BAG, None, 10_000, ">= 3"),
+    (FOREST, 10, 100_000, ">= 2"),
+    (FOREST, None, 100_000, ">= 2"),
+)
+VERSUS_LARGE = (
+    (BAG, 10, 100_000, ">= 3"),
+    (BAG, None, 100_000, ">= 3"),
+)
+CLI = ("cli.py", "bagging", "--data", "sonar", "--trials", "1", "--quiet")
+
+
+def ours(name, depth, **params):
+    """Trees on all features, or on some drawn at each split."""
+    features = "sqrt" if name == FOREST else 1.0
+    params = {"n_estimators": T, "random_state": 0, **params}
+    return Bagging(max_depth=depth, max_features=features, **params)
+
+
+def theirs(name, depth):
+    """The peer with the same trees; None where it is not installed."""
+    try:
+        from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        return None
+    if name == FOREST:
+        return RandomForestClassifier(T, max_depth=depth, random_state=0)
+    return BaggingClassifier(DecisionTreeClassifier(max_depth=depth), T, random_state=0)
+
+
+def halves(n, d):
+    """Rows to train on and as many to test on, from one problem."""
+    X, y, data = make(2 * n, d)
+    return X[:n], y[:n], X[n:], y[n:], data
+
+
+def versus(report, name, depth, n, target, d=20):
+    """Training, then prediction, against one peer on one size."""
+    X, y, X_test, y_test, data = halves(n, d)
+    model, peer = ours(name, depth), theirs(name, depth)
+    row = dict(size=f"{n} x {d}", data=data)
+    what = f"{T} trees, depth {depth}, {name} / Bagging"
+    if peer is None:
+        report.add(what=what, **row, ours=None, target=target, note=MISSING)
+        return
+    rounds = dict(rounds=3 if n <= 10_000 else 1, seconds=0)
+    (seconds, _), (other, _) = race(partial(model.fit, X, y), partial(peer.fit, X, y), **rounds)
+    accuracy, peer_accuracy = model.score(X_test, y_test), peer.score(X_test, y_test)
+    times = dict(ours=seconds, peer=other, ratio=other / seconds, target=target)
+    times |= dict(accuracy=accuracy, peer_accuracy=peer_accuracy)
+    report.add(what=what, **row, **times, note=f"accuracy {accuracy:.3f} and {peer_accuracy:.3f}")
+    (seconds, _), (other, _) = race(partial(model.predict, X_test), partial(peer.predict, X_test))
+    times = dict(ours=seconds, peer=other, ratio=other / seconds)
+    report.add(what="    prediction", **row, **times)
+
+
+def growth(report, name, depth=10, sizes=(10_000, 100_000), d=20, target="<= 1.1"):
+    """Exponent of the time in the number of rows."""
+    fits = [partial(ours(name, depth).fit, *make(n, d)[:2]) for n in sizes]
+    seconds = [run[0] for run in race(*fits)]
+    row = dict(what=f"{name}, depth {depth}, growth in rows", size=f"{sizes[1]} x {d}")
+    row |= dict(ours=seconds[1], ratio=exponent(sizes, seconds), form="n^{:.2f}", target=target)
+    report.add(**row, note=f"{1e3 * seconds[0]:.3g} ms at {sizes[0]} rows, {T} trees")
+
+
+def threads(report, n=100_000, d=20):
+    """Two threads against one, where the machine has them to give."""
+    X, y, data = make(n, d)
+    fits = [partial(ours(FOREST, None, n_jobs=n_jobs).fit, X, y) for n_jobs in (2, 1)]
+    (two, _), (one, _) = race(*fits, rounds=2, seconds=0)
+    report.add("2 threads, 1 thread / 2 threads", f"{n} x {d}", two, one, one / two, data=data)
+
+
+def startup(report):
+    """New interpreters: the first result a user sees."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        reference = None
+    else:
+        reference = python("-c", "import sklearn.svm")
+    cached, empty = python(*CLI), python(*CLI, empty_cache=True)
+    (other, _), *runs = race(reference, cached, empty)
+    for what, (seconds, _) in zip(("kernels cached", "empty cache"), runs, strict=True):
+        row = dict(what=f"cli.py bagging, {what}", size="", ours=seconds, peer=other)
+        ratio = seconds / other if other else None
+        report.add(**row, ratio=ratio, note="" if other else MISSING)
+
+
+def run(report, large):
+    for race_of in VERSUS + (VERSUS_LARGE if large else ()):
+        versus(report, *race_of)
+    growth(report, FOREST)
+    growth(report, BAG)
+    threads(report)
+    startup(report)
