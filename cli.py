@@ -30,6 +30,7 @@ OF_ESTIMATORS = ("members", "base", "meta")  # parameters that may name a method
 FILES = {name: file for file, name, _ in METHODS.values()}  # of the classes that a run may use
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
 NO_CERTIFICATE = {
+    "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
     "Stacking": "the classifier on top has the last word",
 }
@@ -149,8 +150,9 @@ def add_method_flags(parser, command):
     parser.description, defaults, texts = describe(command)
     _, name, scale = METHODS[command]
     add, to = add_data_flags(parser, 10)
-    text = f"scaling of the features, learned on the training rows [default {scale}]"
-    add("--scale", choices=SCALES, default=scale, help=text)
+    own = f"{scale}, or as --base wants it" if "base" in defaults else scale
+    text = f"scaling of the features, learned on the training rows [default {own}]"
+    add("--scale", choices=SCALES, help=text)
     text = "train on all rows afterwards and write the model, for `cli.py predict`"
     to("--save", type=output, metavar="MODEL", help=text)
     add = parser.add_argument_group(f"parameters of {name}").add_argument
@@ -166,7 +168,7 @@ def add_method_flags(parser, command):
 def add_diversity_flags(parser):
     add, to = add_data_flags(parser, 1)
     text = "names with commas between them [default %(default)s]"
-    add("--methods", default="adaboost,adaboost-nc,voting", metavar="NAMES", help=text)
+    add("--methods", default="adaboost,adaboost-nc,bagging,gradient-boosting", metavar="NAMES", help=text)
     text = "draw the kappa-error diagram, a dot a pair of members, into this .png, .pdf or .svg"
     to("--plot", type=picture, metavar="FILE", help=text)
     parser.set_defaults(run=run_diversity)
@@ -242,6 +244,8 @@ def run_method(args):
     data = datasets.load(args.data, label=args.label, positive=args.positive)
     protocol, splits = protocol_of(args, data, 10)
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
+    if args.scale is None:
+        args.scale = METHODS.get(params.get("base"), METHODS[args.command])[2]
     bar, callback = progress_bar(args.trials * (args.cv or 1), args.quiet)
     notes = {}
 

@@ -92,16 +92,26 @@ def write_table(path, fields=("size", "colour", "weight", "kind"), rows=40):
 
 @pytest.mark.parametrize("command", METHODS)
 def test_flags_are_the_signature(command):
-    file, name, scale = METHODS[command]
+    file, name, _ = METHODS[command]
     init = inspect.signature(getattr(import_module(f"solvers.{file}"), name).__init__)
     expected = {p.name: p.default for p in init.parameters.values() if p.name != "self"}
     summary, defaults, texts = cli.describe(command)
     assert defaults == expected
     assert summary and set(texts) >= set(defaults)
     args = cli.build_parser([command]).parse_args([command, "--data", "sonar"])
-    assert args.scale == scale
     assert list(args.flags) == [key for key in expected if key not in cli.NO_FLAGS]
     assert all(getattr(args, flag) == expected[key] for key, flag in args.flags.items())
+
+
+@pytest.mark.parametrize(
+    ("line", "scale"),
+    [("psvm", "minmax"), ("bagging", "none"), ("bagging --base psvm", "minmax"),
+     ("bagging --base stump", "none"), ("bagging --base psvm --scale none", "none")],
+)  # fmt: skip
+def test_default_scale_is_that_of_the_method_or_of_its_base(line, scale, tmp_path):
+    path = tmp_path / "out.json"
+    cli.main([*line.split(), "--data", "sonar", "--trials", "1", "--quiet", "--json", str(path)])
+    assert json.loads(path.read_text())["protocol"]["scale"] == scale
 
 
 def test_scales_are_those_of_the_data():
