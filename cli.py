@@ -167,8 +167,8 @@ def add_method_flags(parser, command):
 
 def add_diversity_flags(parser):
     add, to = add_data_flags(parser, 1)
-    text = "names with commas between them [default %(default)s]"
-    add("--methods", default="adaboost,adaboost-nc,bagging,gradient-boosting", metavar="NAMES", help=text)
+    text, names = "names with commas between them [default %(default)s]", "adaboost,bagging,exrm"
+    add("--methods", default=names, metavar="NAMES", help=text)
     text = "draw the kappa-error diagram, a dot a pair of members, into this .png, .pdf or .svg"
     to("--plot", type=picture, metavar="FILE", help=text)
     parser.set_defaults(run=run_diversity)
