@@ -17,7 +17,7 @@ Method    Train h_t on D_t (weights, or a sample drawn with them); then
           lam = 0.
 Reference Wang, Yao, "The Effectiveness of a New Negative Correlation Learning Algorithm for
           Classification Ensembles", 2010; Table I, equations (2)-(3), Figure 1. First in Wang,
-          Chen, Yao, IJCNN 2010. AdaBoost: Zhou, "Ensemble Learning", Algorithm 1.
+          Chen, Yao, IJCNN 2010. AdaBoost: Zhang, "Ensemble learning", Algorithm 1.
 Departs   A member without error ends the run, its vote large and finite. One no better than
           guessing is left out and ends the run, with resampling after DRAWS samples. A sample with
           one class only is drawn again. t counts the members kept. sgn(0) = +1.
