@@ -1079,7 +1079,8 @@ def _add_deep_trees(nodes, starts, weights, X, out):
         for t in range(weights.size):
             for first in range(chunk, end, ABREAST):
                 m, is_inner = min(ABREAST, end - first), True
-                at[:m] = starts[t]
+                for a in range(m):
+                    at[a] = starts[t]
                 while is_inner:
                     is_inner = False
                     for a in range(m):

@@ -1074,7 +1074,8 @@ def _add_deep_trees(nodes, starts, weights, X, out):
         for t in range(weights.size):
             for first in range(chunk, end, ABREAST):
                 m, is_inner = min(ABREAST, end - first), True
-                at[:m] = starts[t]
+                for a in range(m):
+                    at[a] = starts[t]
                 while is_inner:
                     is_inner = False
                     for a in range(m):
@@ -1142,20 +1143,6 @@ def _cast(nodes, values, leaf, counts, codes, n_codes, rows, spare, vote):
         middle = _partition(codes, rows, spare, node, n_codes[node.feature])
         left, right = nodes[node.child], nodes[node.child + 1]
         left.start, left.stop, right.start, right.stop = node.start, middle, middle, node.stop
-
-
-@kernel
-def _tally(vote, counts, y, weight, total, outside, n_outside):
-    """Add a member's votes to the total, and to those from outside its sample; all (n,). Returns
-    the weight of the rows on which the total is wrong."""
-    wrong = 0.0
-    for i in range(vote.size):
-        total[i] += vote[i]
-        is_outside = counts[i] == 0
-        outside[i] += is_outside * vote[i]
-        n_outside[i] += is_outside
-        wrong += weight[i] * ((total[i] >= 0.0) != (y[i] > 0.0))
-    return wrong
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -1302,8 +1289,12 @@ class Bagging(_Protocol):
         for member, columns, vote, counts in self._each(train, self.n_estimators):
             members.append(member)
             features.append(columns)
-            wrong = _tally(vote, counts, y, weight, total, outside, n_outside)
-            if self._report(len(members), wrong / weight.sum()):
+            total += vote
+            if self.oob_score:
+                outside += np.where(counts == 0, vote, 0.0)
+                n_outside += counts == 0
+            wrong = ((total >= 0) != (y > 0)).astype(np.float64)
+            if self._report(len(members), weight @ wrong / weight.sum()):
                 self.reason_ = "the callback stopped it"
                 break
         self.weights_ = np.full(len(members), 1.0 / len(members))

@@ -129,7 +129,7 @@ WAYS = [
     {"bootstrap": False, "max_samples": 0.6},
     {"max_bins": None, "max_depth": 4},
     {"base": "stump", "max_features": "log2", "max_samples": 100},
-    {"prune": True, "criterion": "entropy"},
+    {"prune": True},
     {"max_leaf_nodes": 6, "max_features": 2, "max_bins": None},
 ]
 SETS = (
