@@ -8,7 +8,7 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 from functools import partial
 
 from perf.bench_exrm import make
-from perf.common import exponent, python, race
+from perf.common import SOON, exponent, first_reports, python, race
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
 T = 100
@@ -30,10 +30,6 @@ VERSUS_LARGE = (
     ("lightgbm", TREE, 1_000_000, 20, ">= 1"),
     ("xgboost", TREE, 1_000_000, 20, ">= 1"),
 )
-CLI = {
-    name: ("cli.py", name, "--data", "sonar", "--trials", "1")
-    for name in ("adaboost-nc", "adaboost")
-}
 MEMORY = """
 import tracemalloc, numpy as np
 from solvers.adaboost_nc import AdaBoost
@@ -112,26 +108,6 @@ def memory(report, n, d, target):
     report.add("peak memory / size of X", f"{n} x {d}", None, ratio=ratio, target=target)
 
 
-def startup(report):
-    """New interpreters: the first result a user sees."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        reference = None
-    else:
-        reference = python("-c", "import sklearn.svm")
-    contestants = {}
-    for name, command in CLI.items():
-        contestants[f"cli.py {name}, kernels cached"] = python(*command, "--quiet")
-        contestants[f"cli.py {name}, empty cache"] = python(*command, "--quiet", empty_cache=True)
-    (other, _), *runs = race(reference, *contestants.values())
-    for what, (seconds, _) in zip(contestants, runs, strict=True):
-        target = "<= 3" if "empty" in what else "<= 0.8"
-        row = dict(what=what, size="", ours=seconds, peer=other, target=target)
-        ratio = seconds / other if other else None
-        report.add(**row, ratio=ratio, note="" if other else MISSING.format("scikit-learn"))
-
-
 def run(report, large):
     for race_of in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *race_of)
@@ -140,4 +116,5 @@ def run(report, large):
     growth(report, TREE, sizes, 20, "<= 1.05" if large else "")
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
-    startup(report)
+    both = (first_reports(name) for name in ("adaboost-nc", "adaboost"))
+    report.startup({what: run for reports in both for what, run in reports.items()}, SOON)

@@ -9,7 +9,7 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 from functools import partial
 
 from perf.bench_exrm import make
-from perf.common import exponent, python, race
+from perf.common import exponent, first_reports, race
 from solvers.bagging import Bagging
 
 T = 10
@@ -27,7 +27,6 @@ VERSUS_LARGE = (
     (BAG, 10, 100_000, ">= 3"),
     (BAG, None, 100_000, ">= 3"),
 )
-CLI = ("cli.py", "bagging", "--data", "sonar", "--trials", "1", "--quiet")
 
 
 def ours(name, depth, **params):
@@ -92,26 +91,10 @@ def threads(report, n=100_000, d=20):
     report.add("2 threads, 1 thread / 2 threads", f"{n} x {d}", two, one, one / two, data=data)
 
 
-def startup(report):
-    """New interpreters: the first result a user sees."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        reference = None
-    else:
-        reference = python("-c", "import sklearn.svm")
-    cached, empty = python(*CLI), python(*CLI, empty_cache=True)
-    (other, _), *runs = race(reference, cached, empty)
-    for what, (seconds, _) in zip(("kernels cached", "empty cache"), runs, strict=True):
-        row = dict(what=f"cli.py bagging, {what}", size="", ours=seconds, peer=other)
-        ratio = seconds / other if other else None
-        report.add(**row, ratio=ratio, note="" if other else MISSING)
-
-
 def run(report, large):
     for race_of in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *race_of)
     growth(report, FOREST)
     growth(report, BAG)
     threads(report)
-    startup(report)
+    report.startup(first_reports("bagging"))

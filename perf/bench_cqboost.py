@@ -16,13 +16,12 @@ import numpy as np
 
 import datasets
 from perf.bench_exrm import make
-from perf.common import exponent, python, race, timed
+from perf.common import exponent, first_reports, python, race, timed
 from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
 
 EPS = 1e-6
 MU, C = 0.1, 0.05
 NO_CVXOPT = "cvxopt is missing: pip install cvxopt"
-CLI = ("cli.py", "cqboost", "--data", "sonar", "--trials", "1", "--master", "active-set")
 LARGE = """
 import resource
 from perf.bench_exrm import make
@@ -235,23 +234,6 @@ def forest(report, trials=10):
     report.add(**row, ratio=float(np.mean(lost)), form="{:.2f}")
 
 
-def startup(report):
-    """New interpreters: the first result a user sees."""
-    reference = None
-    if importlib.util.find_spec("sklearn"):
-        reference = python("-c", "import sklearn.svm")
-    contestants = {
-        "import solvers.cqboost": python("-c", "import solvers.cqboost"),
-        "cli.py, kernels cached": python(*CLI, "--quiet"),
-        "cli.py, empty cache": python(*CLI, "--quiet", empty_cache=True),
-        "cli.py, osqp, kernels cached": python(*CLI[:-2], "--quiet"),
-    }
-    (theirs, _), *runs = race(reference, *contestants.values(), rounds=3)
-    for name, (seconds, _) in zip(contestants, runs, strict=True):
-        ratio = seconds / theirs if theirs else None
-        report.add(f"{name} / import sklearn.svm", "", seconds, theirs, ratio)
-
-
 def run(report, large):
     for d in (30, 60):
         versus_cvxopt(report, 500, d)
@@ -267,4 +249,5 @@ def run(report, large):
     if large:
         growth(report, (100_000, 1_000_000), 30)
     forest(report)
-    startup(report)
+    report.startup(first_reports("cqboost", "--master", "active-set"))
+    report.startup(first_reports("cqboost"))

@@ -7,14 +7,13 @@ Quality   KKT violation of 1e-3 in units of the margin, as SVC's `tol` counts it
 Fit       NuSVM searches the multiplier and the width of the kernel, too, and certifies its gap.
 """
 
-import importlib.util
 from functools import partial
 
 import numpy as np
 
 import datasets
 from perf.bench_exrm import MISSING, make
-from perf.common import python, race
+from perf.common import first_reports, race
 from solvers import drm
 from solvers.drm import DRM, NuSVM
 from solvers.exrm import ExRM
@@ -22,7 +21,6 @@ from solvers.exrm import ExRM
 KKT = 1e-3
 NU = 0.5, 0.1
 SIZES = {500: ">= 3", 2_000: ">= 3", 5_000: ">= 2"}  # rows: the speed-up of SMO aimed at
-CLI = ("cli.py", "drm", "--data", "heart", "--trials", "1")
 
 
 def smo(X, y, model):
@@ -103,18 +101,6 @@ def alternating(report, T, n=150):
     report.add(**row, note=f"{model.n_iter_} rounds")
 
 
-def startup(report):
-    """New interpreters: the first result a user sees."""
-    python(*CLI, "--quiet")()
-    reference = python("-c", "import sklearn.svm") if importlib.util.find_spec("sklearn") else None
-    cached, empty = python(*CLI, "--quiet"), python(*CLI, "--quiet", empty_cache=True)
-    (theirs, _), *runs = race(reference, cached, empty, rounds=5)
-    names = "cli.py, kernels cached", "cli.py, empty cache"
-    for name, (seconds, _) in zip(names, runs, strict=True):
-        ratio = None if theirs is None else seconds / theirs
-        report.add(f"{name} / import sklearn.svm", "", seconds, theirs, ratio)
-
-
 def run(report, large):
     for n, target in SIZES.items():
         for nu in NU:
@@ -122,4 +108,4 @@ def run(report, large):
     members(report)
     for T in (10, 30):
         alternating(report, T)
-    startup(report)
+    report.startup(first_reports("drm", data="heart"), rounds=5)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.common import exponent, python, race, timed
+from perf.common import SOON, exponent, first_reports, python, race, timed
 from solvers.exrm import PSVM, ExRM
 
 GAP = 1e-6
@@ -31,7 +31,6 @@ SQUARED = {  # rows, features: the speed-up aimed at
 SQUARED_LARGE = {(1_000_000, 20): ">= 10"}
 HINGE = {(1_000, 20): "", (10_000, 20): ">= 8", (1_000, 100): ">= 1", (10_000, 100): ">= 1"}
 
-CLI = ("cli.py", "exrm", "--data", "sonar", "--trials", "1")
 FITS = """
 import time, datasets
 from solvers.exrm import ExRM
@@ -175,25 +174,9 @@ def members(report, n=10_000, d=20):
 
 def startup(report):
     """New interpreters: the first result a user sees, and what it is made of."""
-    if not python(*CLI)():
-        raise RuntimeError(f"python {' '.join(CLI)} printed no report: its time would mean nothing")
-    reference = python("-c", "import sklearn.svm") if linear_svc(2) else None
-    contestants = {
-        "import numba": python("-c", "import numba"),
-        "import solvers.exrm": python("-c", "import solvers.exrm"),
-        "cli.py, kernels cached": python(*CLI, "--quiet"),
-        "cli.py, empty cache": python(*CLI, "--quiet", empty_cache=True),
-    }
-    targets = {"cli.py, kernels cached": "<= 0.8", "cli.py, empty cache": "<= 3"}
-    fits = python("-c", FITS)
-    (theirs, _), (_, output), *runs = race(reference, fits, *contestants.values(), rounds=5)
-    for name, (seconds, _) in zip(contestants, runs, strict=True):
-        row = dict(what=f"{name} / import sklearn.svm", size="", target=targets.get(name, ""))
-        if reference:
-            report.add(**row, ours=seconds, peer=theirs, ratio=seconds / theirs)
-        else:
-            report.add(**row, ours=seconds, note=MISSING)
-    first, *warm = map(float, output.split())
+    imports = {line: python("-c", line) for line in ("import numba", "import solvers.exrm")}
+    report.startup(imports | first_reports("exrm"), SOON, rounds=5)
+    first, *warm = map(float, python("-c", FITS)().split())
     report.add("first fit in a new process, kernels cached", "208 x 60", first)
     report.add("warm fit", "208 x 60", min(warm))
 

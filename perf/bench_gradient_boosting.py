@@ -16,7 +16,7 @@ import numpy as np
 
 import datasets
 from perf.bench_exrm import make
-from perf.common import exponent, python, race
+from perf.common import exponent, first_reports, race
 from solvers.gradient_boosting import GradientBoosting
 
 T = 100
@@ -26,7 +26,6 @@ SPEED = {10_000: "", 100_000: ">= 1"}
 SPEED_LARGE = {1_000_000: ">= 0.833"}
 SETS = ("sonar", "heart", "german-numer", "letter-ab", "titanic", "house-votes")
 AS_GOOD = "<= 1.01"
-CLI = ("cli.py", "gradient-boosting", "--data", "sonar", "--trials", "1", "--quiet")
 
 
 def ours(depth=DEPTH, least=20, leaves=None, trees=T):
@@ -163,25 +162,6 @@ def generated(report, n):
     quality(report, "generated", DEPTH, part, [part], AS_GOOD)
 
 
-def startup(report):
-    """New interpreters: the first result a user sees."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        reference = None
-    else:
-        reference = python("-c", "import sklearn.svm")
-    contestants = {
-        "cli.py gradient-boosting, kernels cached": (python(*CLI), "<= 0.8"),
-        "cli.py gradient-boosting, empty cache": (python(*CLI, empty_cache=True), "<= 3"),
-    }
-    (other, _), *runs = race(reference, *(run for run, _ in contestants.values()))
-    for (what, (_, target)), (seconds, _) in zip(contestants.items(), runs, strict=True):
-        row = dict(what=what, size="", ours=seconds, peer=other, target=target)
-        ratio = seconds / other if other else None
-        report.add(**row, ratio=ratio, note="" if other else MISSING.format("scikit-learn"))
-
-
 def run(report, large):
     for n, target in (SPEED | (SPEED_LARGE if large else {})).items():
         speed(report, n, target)
@@ -190,4 +170,4 @@ def run(report, large):
     for name in SETS:
         built_in(report, name)
     generated(report, 100_000)
-    startup(report)
+    report.startup(first_reports("gradient-boosting"))

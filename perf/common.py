@@ -6,6 +6,7 @@ run(report, large). Nothing here imports numpy: the number of threads has to be 
 
 import gc
 import importlib.metadata
+import importlib.util
 import json
 import math
 import operator
@@ -20,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results")
+SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PACKAGES = ("numpy", "numba", "scikit-learn")
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
@@ -125,6 +127,16 @@ def _cpu():
         return platform.processor() or platform.machine()
 
 
+def first_reports(*command, data="sonar"):
+    """Contestants: a first result on the command line, with kernels cached and compiled anew."""
+    name, line = " ".join(("cli.py", *command)), ("cli.py", *command, "--data", data, "--quiet")
+    line += "--trials", "1"
+    return {
+        f"{name}, kernels cached": python(*line),
+        f"{name}, empty cache": python(*line, empty_cache=True),
+    }
+
+
 class Report:
     """A table that grows on the screen, and a JSON line per row in perf/results/<name>.jsonl."""
 
@@ -159,6 +171,22 @@ class Report:
         row |= dict(target=target, met=met, note=note)
         with self.path.open("a") as file:
             file.write(json.dumps(self.environment | row | more) + "\n")
+
+    def startup(self, contestants, targets=(), rounds=3):
+        """Add a row for each new interpreter, {what: contestant}, against `import sklearn.svm`.
+
+        `targets` are pairs: how `what` ends, such as "empty cache", and what the ratio has to be.
+        """
+        reference = None
+        if importlib.util.find_spec("sklearn"):
+            reference = python("-c", "import sklearn.svm")
+        (theirs, _), *runs = race(reference, *contestants.values(), rounds=rounds)
+        for what, (seconds, _) in zip(contestants, runs, strict=True):
+            target = next((goal for end, goal in targets if what.endswith(end)), "")
+            ratio = seconds / theirs if theirs else None
+            note = "" if theirs else "scikit-learn is missing: pip install scikit-learn"
+            row = dict(what=f"{what} / import sklearn.svm", size="", ours=seconds, peer=theirs)
+            self.add(**row, ratio=ratio, target=target, note=note)
 
     def close(self):
         met = f"{self.targets.count(True)} of {len(self.targets)} targets met"

@@ -282,6 +282,7 @@ def test_folds():
 # -- calibration ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("method, theirs", [("platt", "sigmoid"), ("isotonic", "isotonic")])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.filterwarnings("ignore:Since FrozenEstimator")
 def test_calibration_matches_scikit_learn(method, theirs, weighted):
     calibration = pytest.importorskip("sklearn.calibration")
     from sklearn.frozen import FrozenEstimator
