@@ -378,7 +378,7 @@ def test_out_of_bag_rows_that_no_sample_lacks():
     X, y = blobs(100, 3)
     weight = np.where(np.arange(100) < 50, 1.0, 3.0)
     for passed in (None, weight):
-        model = Bagging(n_estimators=3, oob_score=True, random_state=0)
+        model = Bagging(n_estimators=3, max_depth=3, oob_score=True, random_state=0)
         with pytest.warns(UserWarning) as caught:
             model.fit(X, y, passed)
         never = (all_samples(model, y, passed) > 0).all(axis=0)
@@ -388,6 +388,9 @@ def test_out_of_bag_rows_that_no_sample_lacks():
         assert_array_equal(np.isnan(model.oob_decision_function_), never)
         right = (model.oob_decision_function_ >= 0) == (y > 0)
         used = None if passed is None else weight[~never]
+        wrong = model.predict(X) != y
+        assert_allclose(model.objective_, np.average(wrong, weights=passed))
+        assert 0 < model.objective_ != np.mean(wrong) or passed is None
         assert_allclose(model.oob_score_, np.average(right[~never], weights=used))
     again = model.set_params(oob_score=False).fit(X, y)
     assert not hasattr(again, "oob_score_") and again.facts() == {}
@@ -404,9 +407,10 @@ def test_hard_and_soft_votes():
     assert set(hard.votes(X).ravel()) == {-1.0, 1.0}
     assert_array_equal(np.where(soft.votes(X) >= 0, 1.0, -1.0), hard.votes(X))
     assert np.unique(soft.votes(X)).size > 6 and np.abs(soft.votes(X)).max() <= 1.0
-    ties = hard.votes(X).sum(axis=1) == 0
-    assert ties.any()  # exactly 0, though 1/6 is no binary number
-    assert (hard.decision_function(X)[ties] == 0.0).all() and (hard.predict(X)[ties] == 1).all()
+    for model in (hard, Bagging(Lucky(), 6, random_state=0).fit(X, y)):
+        ties = model.votes(X).sum(axis=1) == 0
+        assert ties.any()  # exactly 0, though 1/6 is no binary number
+        assert (model.decision_function(X)[ties] == 0).all() and (model.predict(X)[ties] == 1).all()
     for model in (hard, soft):
         p = model.predict_proba(X)
         assert_allclose(p[:, 1] - p[:, 0], model.decision_function(X), atol=1e-15)
