@@ -31,7 +31,6 @@ AS_GOOD = "<= 1.01"
 def ours(depth=DEPTH, least=20, leaves=None, trees=T):
     """GradientBoosting with trees of this depth, or of so many leaves."""
     params = dict(max_depth=depth, max_leaf_nodes=leaves, min_samples_leaf=least)
-    params |= dict(min_child_weight=0.0)
     return GradientBoosting(n_estimators=trees, **params)
 
 

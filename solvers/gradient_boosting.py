@@ -1445,7 +1445,8 @@ class GradientBoosting(_Boosted):
     min_samples_leaf : int >= 1
         Fewest rows in a leaf.
     min_child_weight : float >= 0
-        Least sum of the second derivatives in a leaf; with order=1, of the weights.
+        Least sum of the second derivatives in a leaf (1 is common, and better on small noisy sets);
+        with order=1, of the weights.
     max_bins : None or int from 2 to 256
         Most bins of a feature: splits are exact when it has no more values. None: always exact.
     l2 : float >= 0
@@ -1494,7 +1495,7 @@ class GradientBoosting(_Boosted):
 
     def __init__(
         self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
+        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=0.0, max_bins=256, l2=1.0,
         subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
         n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
         callback=None,
@@ -1560,7 +1561,7 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
 
     def __init__(
         self, loss="squared", delta=1.0, order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
+        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=0.0, max_bins=256, l2=1.0,
         subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
         n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
         callback=None,
