@@ -1281,8 +1281,10 @@ class Bagging(_Protocol):
         X, y, weight = self._check_fit(X, y, sample_weight)
         n, self.n_rows_ = y.size, y.size
         self.seed_ = int(np.random.SeedSequence(self.random_state).entropy)
-        learner = self._tree_learner if isinstance(self.base, str) else self._learner
-        train = learner(X, y, weight, sample_weight is not None)
+        if isinstance(self.base, str):
+            train = self._tree_learner(X, y, weight)
+        else:
+            train = self._learner(X, y, weight, sample_weight is not None)
         total, outside, n_outside = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
         members, features, self.trace_ = [], [], []
         self.reason_ = "all members were trained"
@@ -1393,7 +1395,7 @@ class Bagging(_Protocol):
         """Random numbers of member t: first of its sample, then of its features, then of itself."""
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=(t,)))
 
-    def _tree_learner(self, X, y, weight, is_weighted):
+    def _tree_learner(self, X, y, weight):
         """A function to train tree t: t -> nodes, columns, votes and sample."""
         (n, d), m, k = X.shape, self._n_sampled(weight), self._n_features(X.shape[1])
         per_split, is_stump = self.per_split and k < d, self.base == "stump"
