@@ -59,7 +59,7 @@ def versus(report, name, depth, n, target, d=20):
     X, y, X_test, y_test, data = halves(n, d)
     model, peer = ours(name, depth), theirs(name, depth)
     row = dict(size=f"{n} x {d}", data=data)
-    what = f"{T} trees, depth {depth}, {name} / Bagging"
+    what = f"depth {depth}, {name} / ours"
     if peer is None:
         report.add(what=what, **row, ours=None, target=target, note=MISSING)
         return

@@ -184,8 +184,9 @@ class Report:
         for what, (seconds, _) in zip(contestants, runs, strict=True):
             target = next((goal for end, goal in targets if what.endswith(end)), "")
             ratio = seconds / theirs if theirs else None
-            note = "" if theirs else "scikit-learn is missing: pip install scikit-learn"
-            row = dict(what=f"{what} / import sklearn.svm", size="", ours=seconds, peer=theirs)
+            missing = "scikit-learn is missing: pip install scikit-learn"
+            note = "against import sklearn.svm" if theirs else missing
+            row = dict(what=what, size="", ours=seconds, peer=theirs)
             self.add(**row, ratio=ratio, target=target, note=note)
 
     def close(self):

@@ -461,7 +461,7 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 4
+# >>> shared: tree 5
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
@@ -751,12 +751,12 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weigh
 
 
 @kernel(**INNER)
-def _partition(codes, rows, spare, node, missing):
+def _partition(by_feature, rows, spare, node, missing):
     """Bring the node's rows that go left to the front, their order kept; returns where they end."""
     left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
     for k in range(node.start, node.stop):
         i = rows[k]
-        c = codes[i, j]
+        c = by_feature[i, j]
         goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
         rows[left] = i
         spare[right] = i
@@ -768,7 +768,7 @@ def _partition(codes, rows, spare, node, missing):
 
 
 @kernel(nogil=True)
-def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
+def _grow(codes, by_feature, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
           min_decrease, min_weight, l2, monotone, n_drawn, state, features, hist, bins, found, near,
           rows, n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
     """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
@@ -860,13 +860,13 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
             child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
             for a in range(node.start, node.stop):
                 i = a if node.stop - node.start == n else rows[a]
-                c = codes[i, j]
+                c = by_feature[i, j]
                 leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
             free[n_free] = node.slot
             n_free += 1
             small = large = -1
             continue
-        middle = _partition(codes, rows, spare, node, missing)
+        middle = _partition(by_feature, rows, spare, node, missing)
         nodes[node.child].start, nodes[node.child].stop = node.start, middle
         nodes[node.child + 1].start, nodes[node.child + 1].stop = middle, node.stop
         small = node.child + (middle - node.start > node.stop - middle)
@@ -875,7 +875,7 @@ def _grow(codes, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_
         nodes[small].slot, nodes[large].slot = free[n_free], node.slot
         if order is not None:
             for j in range(codes.shape[1]):
-                _partition(codes, order[j], spare, node, missing)
+                _partition(by_feature, order[j], spare, node, missing)
     for a in range(n_open):
         node = nodes[opened[a]]
         node.is_leaf = 1
@@ -919,8 +919,9 @@ class Grower:
     """Grows trees on the rows of X.
 
     codes (n, d) : how many thresholds of its feature lie below a value; n_codes (d,) for a missing
-        one. Row after row in uint8, for histograms. Without max_bins column after column in int32;
-        then `order` (d, n) has the rows in the order of each feature
+        one. Row after row in uint8, for histograms, and `by_feature` column after column, to part
+        rows. Without max_bins column after column in int32; then `order` (d, n) has the rows in the
+        order of each feature
     GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
         gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
         The sum of all w may be up to `full`; that of a leaf is at least `min_weight`
@@ -947,8 +948,9 @@ class Grower:
             self.codes, self.order = self._sort(X, edges)
         else:
             self.codes, self.order = self._encode(X, edges), None
+        self.by_feature = np.asfortranarray(self.codes)
         if n_drawn is not None:
-            self.codes = np.asfortranarray(self.codes)
+            self.codes = self.by_feature
         self._allocate()
 
     def _allocate(self):
@@ -976,6 +978,7 @@ class Grower:
         if columns is not None:
             layout = "C" if self.codes.flags.c_contiguous else "F"
             twin.columns, twin.codes = columns, np.array(self.codes[:, columns], order=layout)
+            twin.by_feature = np.asfortranarray(twin.codes)
             twin.n_codes = self.n_codes[columns]
             twin.order = None if self.order is None else self.order[columns]
             twin.monotone = None if self.monotone is None else self.monotone[columns]
@@ -1019,9 +1022,9 @@ class Grower:
             self.rows[:] = np.arange(len(self.rows))
         self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
         count = _grow(
-            self.codes, self.GH, order, self.n_codes, self.shift, *self.rules, self.min_weight,
-            self.l2, self.monotone, self.n_drawn or 0, self.state, self.features, self.hist,
-            self.bins, self.found, self.near, self.rows,
+            self.codes, self.by_feature, self.GH, order, self.n_codes, self.shift, *self.rules,
+            self.min_weight, self.l2, self.monotone, self.n_drawn or 0, self.state, self.features,
+            self.hist, self.bins, self.found, self.near, self.rows,
             len(self.rows) if rows is None else len(rows), self.spare, self.ahead, self.free,
             self.opened, self.nodes, self.leaf,
         )  # fmt: skip
