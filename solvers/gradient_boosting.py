@@ -1389,11 +1389,15 @@ class _Boosted(_Protocol):
         unit_g, unit_h = grower.full / max(scores.sum_g, TINY), grower.full / scores.sum_second
         _to_units(scores.G, scores.second, unit_g, unit_h, grower.shift, grower.GH)
         grower.l2 = float(self.l2 * unit_h)
-        grower.min_weight = max(1, int(self.min_child_weight * unit_h * (1.0 - ROUNDING)))
+        least = self.min_child_weight * unit_h * (1.0 - ROUNDING)
+        grower.min_weight = int(min(max(1.0, least), grower.full))
         nodes = grower.grow(rows)
+        weight = nodes["h"][0] >> grower.shift
+        if weight == 0:  # of a sample of rows that are all settled
+            return np.zeros(1, dtype=NODE)
         tree, _ = grower.pack([nodes])
         tree["value"] *= unit_h / unit_g
-        tree["gain"] *= (nodes["h"][0] >> grower.shift) * unit_h / unit_g / unit_g
+        tree["gain"] *= weight * unit_h / unit_g / unit_g
         return tree
 
     def _keep(self, trees, weights, t):

@@ -697,6 +697,16 @@ def test_training_rows_fall_into_the_leaves_they_were_counted_in(cls):
                 assert_allclose(-g[rows].sum() / (h[rows].sum() + 1.0), value, rtol=1e-6, atol=1e-9)
 
 
+def test_samples_without_curvature_and_weights_out_of_reach():
+    """Rows that are all settled have no Newton step; no leaf can be as heavy as asked for."""
+    X, y = blobs(40, 3, distance=6.0)
+    params = dict(n_estimators=60, learning_rate=1.0, l2=0.0, subsample=0.1, random_state=0)
+    assert np.isfinite(GradientBoosting(**params).fit(X, y).decision_function(X)).all()
+    for cls in BOTH:
+        model = cls(n_estimators=2, min_child_weight=1e300).fit(X, y)
+        assert (np.diff(model.starts_) == 1).all()
+
+
 # -- well behaved ---------------------------------------------------------------------------------
 def test_regressor_is_one_of_scikit_learn():
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
