@@ -512,7 +512,7 @@ def run_datasets(args):
             others = f"{entry['missing']:>8}  {', '.join(entry['aliases'])}".rstrip()
             print(f"{entry['name']:<18} {counts} {others}")
     print("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
-    print("of more than two classes take NAME:A-vs-B or NAME:A-vs-rest")
+    print("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")
 
 
 # -- output ----------------------------------------------------------------------------------------

@@ -447,7 +447,7 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 5
+# >>> shared: tree 6
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
@@ -732,8 +732,14 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weigh
                 tie = TIE * (gain + 0.5 * float(node.g) * float(node.g) / (weight + l2))
             if score > best + tie or best < 0.0 <= score:
                 best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
-                node.code = found[cut] if is_few or order is not None else cut
                 node.left_g, node.left_h = left_g, left_h
+                condensed, right = is_few or order is not None, cut + 1
+                node.code = found[cut] if condensed else cut
+                if l2 is None:  # in the middle of the bins without rows, if there are any
+                    while right < m and filled[right, 1] == 0:
+                        right += 1
+                    last = n_codes[j] - 1 if right == m else found[right] if condensed else right
+                    node.code = max(node.code, (node.code + last - 1) >> 1)
 
 
 @kernel(**INNER)

@@ -29,7 +29,8 @@ def naive_impurity(weight, y, criterion):
 
 def naive_split(X, y, weight, count, rows, criterion, min_leaf):
     """Best split of these rows: (gain, feature, threshold, missing values go left), None if there
-    is none. Candidates lie between neighbouring values of all X; the first of equals wins."""
+    is none. Candidates lie between neighbouring values of all X; the first of equals wins, but in
+    the middle of those that part the rows alike."""
     total = weight[rows].sum()
     parent, found = naive_impurity(weight[rows], y[rows], criterion), []
     for j in range(X.shape[1]):
@@ -61,7 +62,14 @@ def naive_split(X, y, weight, count, rows, criterion, min_leaf):
     else:
         scores = [split[0] / total for split in found]
     first = next(k for k, score in enumerate(scores) if score >= max(scores) - 1e-11)
-    return found[first][:4]
+    gain, j, cut, to_left, _ = found[first]
+    values = np.unique(X[:, j][~np.isnan(X[:, j])])
+    above = X[rows, j][(weight[rows] > 0) & (X[rows, j] > cut)]
+    low = np.searchsorted(values, cut) - 1
+    high = np.searchsorted(values, above.min()) if above.size else len(values) - 1
+    middle = max(low, (low + high - 1) // 2)
+    cut = 0.5 * (values[middle] + values[middle + 1]) if middle + 1 < len(values) else np.inf
+    return gain, j, cut, to_left
 
 
 def naive_tree(X, y, weight, count, criterion, max_depth, min_leaf):
