@@ -107,7 +107,8 @@ def kappa_error_figure(clouds, title):
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("the diagram needs matplotlib: pip install -e '.[plot]'") from None
+        text = "the diagram needs matplotlib: pip install matplotlib, or -e '.[plot]' in a checkout"
+        raise ImportError(text) from None
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     axes = figure.add_subplot(
         title=title,
