@@ -452,7 +452,7 @@ def _name_changes(names, seen):
 # <<< shared: protocol
 
 
-# >>> shared: tree 6
+# >>> shared: tree 7
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
@@ -529,8 +529,27 @@ def _encode(X, edges, n_codes, low, scale, table, codes):
 
 
 @kernel(**INNER)
-def _histogram(codes, GH, rows, start, stop, ahead, hist):
-    """Sums of GH over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
+def _add(bins, c, g, h, l2):
+    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
+    if l2 is None:
+        bins[c, 1 * (g > 0)] += h
+    else:
+        bins[c, 0] += g
+        bins[c, 1] += h
+
+
+@kernel(**INNER)
+def _sums(bins, c, shift, l2):
+    """Sums of g and h in a bin."""
+    if l2 is None:
+        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
+    else:
+        return bins[c, 0], bins[c, 1]
+
+
+@kernel(**INNER)
+def _histogram(codes, GH, rows, start, stop, ahead, l2, hist):
+    """Sums over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
 
     Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
     """
@@ -542,9 +561,7 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
         for i in range(n):
             g, h = GH[i, 0], GH[i, 1]
             for j in range(d):
-                c = codes[i, j]
-                hist[j, c, 0] += g
-                hist[j, c, 1] += h
+                _add(hist[j], codes[i, j], g, h, l2)
         return
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
@@ -556,9 +573,7 @@ def _histogram(codes, GH, rows, start, stop, ahead, hist):
             i = rows[k]
             g, h = GH[i, 0], GH[i, 1]
             for j in range(d):
-                c = codes[i, j]
-                hist[j, c, 0] += g
-                hist[j, c, 1] += h
+                _add(hist[j], codes[i, j], g, h, l2)
 
 
 @kernel(**INNER)
@@ -573,7 +588,7 @@ def _sort_few(codes, rows, node, j, near):
 
 
 @kernel(**INNER)
-def _condense(codes, GH, rows, start, stop, j, bins, found):
+def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
     """Histogram of one feature without its empty bins, from the rows of a node in the order of the
     feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
     m, last = 0, -1
@@ -584,22 +599,19 @@ def _condense(codes, GH, rows, start, stop, j, bins, found):
             found[m] = last
             bins[m, 0] = bins[m, 1] = 0
             m += 1
-        bins[m - 1, 0] += GH[i, 0]
-        bins[m - 1, 1] += GH[i, 1]
+        _add(bins, m - 1, GH[i, 0], GH[i, 1], l2)
     bins[m, 0] = bins[m, 1] = 0
     return m
 
 
 @kernel(**INNER)
-def _fill(codes, GH, rows, node, j, m, bins):
+def _fill(codes, GH, rows, node, j, m, l2, bins):
     """Histogram of one feature; overwrites bins (m + 1, 2)."""
     for c in range(m + 1):
         bins[c, 0] = bins[c, 1] = 0
     for k in range(node.start, node.stop):
         i = rows[k]
-        c = codes[i, j]
-        bins[c, 0] += GH[i, 0]
-        bins[c, 1] += GH[i, 1]
+        _add(bins, codes[i, j], GH[i, 0], GH[i, 1], l2)
 
 
 @kernel(**INNER)
@@ -654,13 +666,15 @@ def _scan(bins, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j
     best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
     if l2 is not None:
         best = 0.0  # a cut has to pay
-    for side in range(2 if bins[m, 1] > 0 else 1):
-        left_g, left_h = side * bins[m, 0], side * bins[m, 1]
+    missing_g, missing_h = _sums(bins, m, shift, l2)
+    for side in range(2 if missing_h > 0 else 1):
+        left_g, left_h = side * missing_g, side * missing_h
         for c in range(m):
-            left_g += bins[c, 0]
-            left_h += bins[c, 1]
+            bin_g, bin_h = _sums(bins, c, shift, l2)
+            left_g += bin_g
+            left_h += bin_h
             wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bins[c, 1] == 0 or wl < min_weight or wr < min_weight:
+            if bin_h == 0 or wl < min_weight or wr < min_weight:
                 continue
             if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
                 continue
@@ -675,7 +689,7 @@ def _scan(bins, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j
                     continue
             if gain > best + tie:
                 best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
-    if bins[m, 1] == 0:
+    if missing_h == 0:
         missing_left = int(2 * (best_h >> shift) >= h >> shift)
     if cut >= 0 and best < 0.0:
         best = 0.0  # it was rounding
@@ -708,11 +722,11 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weigh
             filled, m = bins, n_codes[j]
             if near is not None and is_few:
                 _sort_few(codes, rows, node, j, near)
-                m = _condense(codes, GH, near, 0, node.stop - node.start, j, bins, found)
+                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
             elif order is not None:
-                m = _condense(codes, GH, order[j], node.start, node.stop, j, bins, found)
+                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
             elif state is not None:
-                _fill(codes, GH, rows, node, j, m, bins)
+                _fill(codes, GH, rows, node, j, m, l2, bins)
             else:
                 filled = hist[node.slot, j]
             if is_few or order is not None:
@@ -741,7 +755,7 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weigh
                 condensed, right = is_few or order is not None, cut + 1
                 node.code = found[cut] if condensed else cut
                 if l2 is None:  # in the middle of the bins without rows, if there are any
-                    while right < m and filled[right, 1] == 0:
+                    while right < m and _sums(filled, right, shift, l2)[1] == 0:
                         right += 1
                     last = n_codes[j] - 1 if right == m else found[right] if condensed else right
                     node.code = max(node.code, (node.code + last - 1) >> 1)
@@ -801,7 +815,7 @@ def _grow(codes, by_feature, GH, order, n_codes, shift, criterion, max_depth, mi
                 big = nodes[large]
                 other = not big.is_leaf and big.stop - big.start > few
             if wanted or other:
-                _histogram(codes, GH, rows, node.start, node.stop, ahead, hist[node.slot])
+                _histogram(codes, GH, rows, node.start, node.stop, ahead, l2, hist[node.slot])
             if other:
                 slot = nodes[large].slot
                 for j in range(hist.shape[1]):
