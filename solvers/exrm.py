@@ -40,6 +40,8 @@ import math
 import os
 import sys
 import warnings
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -57,20 +59,32 @@ DELTA, NARROW = 4.0, 1e-6  # ... a width that has the rows of a zero start insid
 LEVEL = 8  # each level of the nested samples has this many times the rows of the last, or twice
 MANY_ROWS = 10_000  # ... that where it has this many rows a feature
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
-FEW_ROWS = 20  # fewer rows a feature than this may be separable: the losses then grow in stages
-STAGE_TOL = 1.0  # ... of a factor 10, each solved to this relative gap
 LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
+LEVEL_STEPS = 100  # most iterations on one of the samples
+FEW_ROWS = 20  # members that meet, with fewer rows a feature: the interior point method at once
+NEWTON_STEPS = 150  # where Newton's method needs more, the interior point method goes on
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
+RIDGE = 1e-10  # part of its diagonal that is added to the Hessian of a Newton model
 MODEL_TOL = 0.01  # a Newton model is solved to this part of the gap, by row sweeps
 SWEEP = 0.9  # ... as long as each brings it to this part of the last; is it then not even
 MODEL_ENOUGH = 0.1  # ... this part of the gap, an interior point method goes on
 MODEL_STEPS = 60  # ... for so many steps at the most
-MAX_CURVATURE = 2**26  # above this many Hessian entries "auto" takes the splitting
+INSIDE = 0.1  # the interior point method starts this part of the typical size off its bounds
+STUCK = 1e-8  # ... ends where its steps get shorter than this,
+IDLE = 20  # ... and ends after so many iterations without progress
+ZEROS = 1.0, 1e-2, 1e-4  # ... a weight below this part of its multiplier is zero
+REFINE = 2  # ... corrections of each of its directions by what rounding left over
+BOUNDARY = 0.995  # ... and goes this part of the way to them
 CHECK_EVERY = 10  # iterations between two certificates of the splitting
+FAR = 100.0  # columns whose mean is more than this many times their spread are centred
+ERROR_PART = 0.01  # rounding errors up to this part of tol are added to the gap, not avoided
+SPLIT = 2.0**27 + 1.0  # cuts a double into two halves whose products are exact
 PAPER_STOP = 0.05  # Algorithm 2 ends when the objective moves by less
-REWEIGHT_EPS, REWEIGHT_STEPS = 1e-10, 50  # Algorithm 1
+SIGN = np.array([1.0, -1.0])[:, None, None]  # of the parts V+ and V- of the weights
+REWEIGHT_EPS = 1e-10  # Algorithm 1: keeps its weights finite
+REWEIGHT_STEPS = 100_000  # ... and it runs until it settles, or for so many steps
 
 
 # >>> shared: protocol 4
@@ -640,14 +654,10 @@ def _row_sweep(H, R, W, beta):
 
 
 @kernel
-def _curved_rows(X, centre, ya, cost, p, delta, start, out):
-    """Fill out with sqrt(loss'') * (x - centre, 1) of one member's rows from start on that have it.
-
-    loss'' follows from the derivative ya. Returns the number of rows in out, and the next to read.
-    """
-    k, i, d = 0, start, X.shape[1]
-    while i < X.shape[0] and k < out.shape[0]:
-        a = abs(ya[i])
+def _bends(ya, cost, p, delta, bend):
+    """Second derivative of one member's loss at each row, from the first; overwrites bend."""
+    for i in range(ya.shape[0]):
+        a, second = abs(ya[i]), 0.0
         if a > 0.0 and (p > 1.0 or a < (1.0 - BALANCE) * cost[i]):
             second = 2.0
             if p == 1.0:
@@ -656,7 +666,19 @@ def _curved_rows(X, centre, ya, cost, p, delta, start, out):
                 e = (a / (p * cost[i])) ** (1.0 / (p - 1.0))
                 second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
                 second = 1.0 / (delta + 1.0 / second)
-            root = math.sqrt(cost[i] * second)
+        bend[i] = cost[i] * second
+
+
+@kernel
+def _curved_rows(X, centre, bend, start, out):
+    """Fill out with sqrt(bend) * (x - centre, 1) of the rows from start on where bend > 0.
+
+    Returns the number of rows in out, and the next to read.
+    """
+    k, i, d = 0, start, X.shape[1]
+    while i < X.shape[0] and k < out.shape[0]:
+        if bend[i] > 0.0:
+            root = math.sqrt(bend[i])
             for j in range(d):
                 out[k, j] = root * (X[i, j] - centre[j])
             out[k, d] = root
@@ -709,6 +731,93 @@ def _secant(H, move, change, seen):
 
 
 @kernel
+def _row_system(y, cost, p, mu, order, XW, b, state, move, bend, pull):
+    """The rows' part of a Newton step to complementarity mu, with everything but X dw eliminated.
+
+    state = alpha, r, e (3, T, n) and its last move: alpha is the dual variable, e - r = 1 - y f
+    splits the slack. alpha r = mu; e belongs to alpha by alpha = p cost e^(p-1), linear in the
+    logarithms, or for p = 1 by e (cost - alpha) = mu. order = 1 corrects by the last move's
+    products. Then d alpha = bend (pull - y df); overwrites bend and y bend pull.
+    """
+    for t in range(cost.shape[0]):
+        for i in range(y.shape[0]):
+            c = cost[t, i]
+            bend[t, i], pull[t, i] = 0.0, 0.0
+            if c > 0.0:
+                a, r, e = state[0, t, i], state[1, t, i], state[2, t, i]
+                da, dr, de = move[0, t, i], move[1, t, i], move[2, t, i]
+                want = 1.0 - y[i] * (XW[t, i] + b[t]) - e + (mu - order * da * dr) / a
+                if p == 1.0:
+                    room = c - a
+                    want -= (mu - e * room + order * de * da) / room
+                    slope = e / room
+                else:
+                    slope = e / ((p - 1.0) * a)
+                    want -= slope * a * (math.log(a / (c * p)) - (p - 1.0) * math.log(e))
+                bend[t, i] = 1.0 / (slope + r / a)
+                pull[t, i] = y[i] * bend[t, i] * want
+
+
+@kernel
+def _row_moves(y, cost, p, mu, order, bend, pull, df, state, move):
+    """The moves of alpha, r and e that belong to df; overwrites move, and returns the inverse of
+    the longest step that keeps all of them positive."""
+    worst = 0.0
+    for t in range(cost.shape[0]):
+        for i in range(y.shape[0]):
+            c = cost[t, i]
+            if c > 0.0:
+                a, r, e = state[0, t, i], state[1, t, i], state[2, t, i]
+                cross, across = order * move[0, t, i] * move[1, t, i], move[2, t, i] * move[0, t, i]
+                da = y[i] * pull[t, i] - y[i] * bend[t, i] * df[t, i]
+                dr = (mu - cross - r * da) / a - r
+                if p == 1.0:
+                    de = (mu + order * across + e * da) / (c - a) - e
+                    worst = max(worst, da / (c - a))
+                else:
+                    off = math.log(a / (c * p)) - (p - 1.0) * math.log(e)
+                    de = e / (p - 1.0) * (da / a + off)
+                move[0, t, i], move[1, t, i], move[2, t, i] = da, dr, de
+                worst = max(worst, -da / a, -dr / r, -de / e)
+    return worst
+
+
+@kernel
+def _row_products(cost, p, state, move, step):
+    """Sum of the products that have to vanish, alpha r and (cost - alpha) e, after the step."""
+    total = 0.0
+    for t in range(cost.shape[0]):
+        for i in range(cost.shape[1]):
+            if cost[t, i] > 0.0:
+                a = state[0, t, i] + step * move[0, t, i]
+                total += a * (state[1, t, i] + step * move[1, t, i])
+                if p == 1.0:
+                    total += (cost[t, i] - a) * (state[2, t, i] + step * move[2, t, i])
+    return total
+
+
+@kernel
+def _exact_outputs(X, w, b, out):
+    """out = X w + b, each as if computed with twice the digits and then rounded."""
+    for i in range(X.shape[0]):
+        high, low = b, 0.0
+        for j in range(X.shape[1]):
+            x, v = X[i, j], w[j]
+            product = x * v
+            cut = SPLIT * x
+            x1 = cut - (cut - x)
+            cut = SPLIT * v
+            v1 = cut - (cut - v)
+            x2, v2 = x - x1, v - v1
+            low += ((x1 * v1 - product) + x1 * v2 + x2 * v1) + x2 * v2
+            total = high + product
+            back = total - high
+            low += (high - (total - back)) + (product - back)
+            high = total
+        out[i] = high + low
+
+
+@kernel
 def _split_errors(XP, Z, y, cost, b, mu, p, E):
     """Equations (13)-(15) for any p >= 1; overwrites E."""
     for t in range(XP.shape[0]):
@@ -747,10 +856,56 @@ def _split_weights(P, Q, mu, beta, W, reweighted):
 
 
 # -- solvers ------------------------------------------------------------------------------------
-def _objective(X, y, cost, p, beta, W, b):
+class _Problem(NamedTuple):
+    """What is minimised: rows X (n, d), signs y (n,), cost = lam n_ti (T, n), p and beta."""
+
+    X: np.ndarray
+    y: np.ndarray
+    cost: np.ndarray
+    p: float
+    beta: float
+
+
+def _objective(problem, W, b):
     """The problem of the module docstring."""
+    X, y, cost, p, beta = problem
     slack = np.maximum(1.0 - y * (W @ X.T + b[:, None]), 0.0)
     return 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + (cost * slack**p).sum()
+
+
+def _dual_value(problem, ya):
+    """Value of the dual at ya, whose heavier class is scaled down first; overwrites ya."""
+    loss = _balance(ya, problem.cost, problem.p)
+    G = ya @ problem.X
+    return loss - _exclusivity(G, G, 0.0, 1.0, G, problem.beta)[2]
+
+
+def _certificate(problem, W, b, dual, tol):
+    """Objective at W and b, computed anew, and its distance from the dual value, relative to it.
+
+    What rounding may have done to the outputs is added to the distance; where that would count,
+    they are computed with twice the digits. A dual value above the objective shows lost digits.
+    """
+    X, y, cost, p, beta = problem
+    size = np.sqrt(X.ravel() @ X.ravel() * (W * W).sum(1))
+    outputs = W @ X.T + b[:, None]
+    for exact in False, True:
+        slack = np.maximum(1.0 - y * outputs, 0.0)
+        loss = cost * slack**p
+        slope = p * cost * slack ** (p - 1.0) if p > 1 else np.where(slack > 0, cost, 0.0)
+        objective = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + loss.sum()
+        if exact:
+            error = EPS * (slope * (1.0 + np.abs(outputs))).sum()
+            break
+        error = np.sqrt((slope * slope).sum(1)) @ size + slope.sum(1) @ np.abs(b)
+        error *= EPS * (X.shape[1] + 2)
+        if error <= ERROR_PART * tol * objective:
+            break
+        for t in range(W.shape[0]):
+            _exact_outputs(X, W[t], b[t], outputs[t])
+    gap = max(abs(objective - dual), EPS * objective) + error
+    residual = gap / max(objective, TINY)
+    return float(objective), float(residual) if residual == residual else math.inf
 
 
 def _best_bias(terms, xw, bias, y, cost, share, p, delta, ya):
@@ -782,15 +937,18 @@ def _best_bias(terms, xw, bias, y, cost, share, p, delta, ya):
     return bias, sums
 
 
-def _curvature(X, ya, cost, p, delta, centre):
-    """Hessian of each member's loss with its bias eliminated (T, d, d), and the centres (T, d)."""
-    (n, d), T = X.shape, ya.shape[0]
+def _curvature(X, bend, centre):
+    """sum_i bend_ti (x_i - c_t)(x_i - c_t)' of each member t (T, d, d), and the means c (T, d).
+
+    It is the Hessian of the loss with the bias eliminated. `centre` only keeps numbers small.
+    """
+    (n, d), T = X.shape, bend.shape[0]
     H, new = np.zeros((T, d, d)), centre.copy()
     rows = np.empty((min(n, CHUNK), d + 1))
     for t in range(T):
         full, start = np.zeros((d + 1, d + 1)), 0
         while start < n:
-            k, start = _curved_rows(X, centre[t], ya[t], cost[t], p, delta, start, rows)
+            k, start = _curved_rows(X, centre[t], bend[t], start, rows)
             full += rows[:k].T @ rows[:k]
         if full[d, d] > 0:
             shift = full[d, :d] / full[d, d]
@@ -804,18 +962,105 @@ def _times(H, V):
     return np.matmul(H, V[..., None])[..., 0]
 
 
+def _inverse(K):
+    """Inverses of positive definite matrices, with unit diagonals on the way: fewer digits go."""
+    scale = 1.0 / np.sqrt(np.diagonal(K, axis1=-2, axis2=-1))
+    scale = scale[..., :, None] * scale[..., None, :]
+    return np.linalg.inv(K * scale) * scale
+
+
+def _reduced(H, pull):
+    """Newton's equations of the regulariser's parts P = (V+, V-) >= 0, with pull = Q / P.
+
+    Members meet only in the d sums s = sum_t |v_t|, so T matrices of size d are inverted and one
+    more. Returns a function of the residuals `off` (2, T, d): the move of V, and that of P.
+    """
+    total = pull[0] + pull[1]
+    tilt = (pull[0] - pull[1]) / total
+    T, d = total.shape
+    K = H.copy()
+    K.reshape(T, -1)[:, :: d + 1] += pull[0] * pull[1] / total
+    K = _inverse(K)
+    KT = K * tilt[:, None, :]
+    coupling = (tilt[:, :, None] * KT).sum(0)
+    coupling.ravel()[:: d + 1] += 1.0 + (4.0 / total).sum(0)
+    coupling = _inverse(coupling)
+
+    def solve(off):
+        both = off[0] + off[1]
+        u = _times(K, 0.5 * (tilt * both - off[0] + off[1]))
+        ds = coupling @ -(2.0 * both / total + tilt * u).sum(0)
+        move = u + KT @ ds
+        return move, _parts(move, ds, both, total, tilt)
+
+    return solve
+
+
+def _parts(move, ds, both, total, tilt):
+    """Moves of V+ and V- that belong to those of V and of s."""
+    return 0.5 * SIGN * move - (both + 2.0 * ds) / total - 0.5 * tilt * move
+
+
+def _reduced_wide(A, roots, pull):
+    """The same for H_t = A_t' A_t of fewer rows than columns: one matrix of all rows is inverted.
+
+    The regulariser's own matrix couples the members feature by feature; its inverse is written
+    without differences, since its entries lie many orders of magnitude apart. Rows are centred,
+    roots_t' A_t = 0: a multiple of roots_t roots_t' does not change the solution and fills the gap.
+    """
+    total = pull[0] + pull[1]
+    tilt = (pull[0] - pull[1]) / total
+    T = len(A)
+    c = 1.0 + (4.0 / total).sum(0)
+    E = total / (pull[0] * pull[1])
+    parts = E * tilt * tilt
+    before = np.vstack([c, c + np.cumsum(parts[:-1], axis=0)])
+    after = np.vstack([np.cumsum(parts[:0:-1], axis=0)[::-1], np.zeros_like(c)])
+    whole = before[-1] + parts[-1]
+    inverse = (-E * tilt / whole)[:, None] * (E * tilt)[None]
+    inverse[np.arange(T), np.arange(T)] = E * (before + after) / whole
+    ends = np.cumsum([0, *(len(a) for a in A)])
+    M = np.eye(ends[-1])
+    for t in range(T):
+        for u in range(t + 1):
+            block = (A[t] * inverse[t, u]) @ A[u].T
+            M[ends[t] : ends[t + 1], ends[u] : ends[u + 1]] += block
+            if u < t:
+                M[ends[u] : ends[u + 1], ends[t] : ends[t + 1]] = block.T
+        own = M[ends[t] : ends[t + 1], ends[t] : ends[t + 1]]
+        own += np.outer(roots[t], roots[t]) * (np.trace(own) / (roots[t] @ roots[t]))
+    M = _inverse(M)
+
+    def spread(V):
+        return np.einsum("tuj,uj->tj", inverse, V)
+
+    def solve(off):
+        both = off[0] + off[1]
+        h = -(2.0 * both / total).sum(0)
+        v = 0.5 * (tilt * both - off[0] + off[1]) + tilt * h / c
+        seen, move = np.zeros(ends[-1]), spread(v)
+        for _ in range(1 + REFINE):  # A move = seen, to the last digits
+            seen += M @ (np.concatenate([a @ move[t] for t, a in enumerate(A)]) - seen)
+            back = [seen[ends[t] : ends[t + 1]] @ a for t, a in enumerate(A)]
+            move = spread(v - np.array(back))
+        ds = (h - (tilt * move).sum(0)) / c
+        return move, _parts(move, ds, both, total, tilt)
+
+    return solve
+
+
 def _model_minimum(W, G, H, beta, target, enough):
     """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
 
     Row sweeps as long as they help; else a predictor-corrector interior point method on the parts
-    P = (V+, V-) >= 0 with multipliers Q >= 0. Members meet only in the d sums s = sum_t |v_t|, so
-    an iteration inverts T matrices of size d and one more. A last row sweep sets exact zeros.
+    P = (V+, V-) >= 0 with multipliers Q >= 0. A last row sweep sets exact zeros.
     Stops when the next iterate's share of the duality gap will be below target; at the end of
     the sweeps, below enough.
     """
     T, d = W.shape
     H = H.copy()
-    H.reshape(T, -1)[:, :: d + 1] += 1e-10 * (1.0 + np.trace(H, axis1=1, axis2=2).mean() / d)
+    H.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE
+    H.reshape(T, -1)[:, :: d + 1] += TINY
     linear = G + _times(H, W)
 
     def swept(V):
@@ -834,39 +1079,24 @@ def _model_minimum(W, G, H, beta, target, enough):
         return V
 
     best, best_gap = V, gap
-    sign = np.array([1.0, -1.0])[:, None, None]
     s = np.abs(V).sum(0) + beta
     size, dual_size = np.abs(V).mean() + 1e-12, s.mean() + 1e-12
     start = min(max(math.sqrt(gap / (2.0 * V.size * size * dual_size)), 1e-4), 0.1)
     size, dual_size = start * size, start * dual_size  # as far inside as the gap is wide
-    P, Q = np.maximum(sign * V, 0.0) + size, np.maximum(s - sign * R, dual_size)
+    P, Q = np.maximum(SIGN * V, 0.0) + size, np.maximum(s - SIGN * R, dual_size)
     for _ in range(MODEL_STEPS):
         s = P.sum((0, 1)) + beta
         R = linear - _times(H, P[0] - P[1])
-        pull = Q / P
-        total = pull[0] + pull[1]
-        tilt = (pull[0] - pull[1]) / total
-        K = H.copy()
-        K.reshape(T, -1)[:, :: d + 1] += pull[0] * pull[1] / total
-        K = np.linalg.inv(K)
-        KT = K * tilt[:, None, :]
-        coupling = (tilt[:, :, None] * KT).sum(0)
-        coupling.ravel()[:: d + 1] += 1.0 + (4.0 / total).sum(0)
-        coupling = np.linalg.inv(coupling)
+        solve = _reduced(H, Q / P)
         mean = (P * Q).sum() / V.size
         wish = -P * Q  # the predictor aims at complementarity 0
         for _ in "predictor", "corrector":
-            off = s - sign * R - Q - wish / P
-            both = off[0] + off[1]
-            u = _times(K, 0.5 * (tilt * both - off[0] + off[1]))
-            ds = coupling @ -(2.0 * both / total + tilt * u).sum(0)
-            move = u + KT @ ds
-            dP = 0.5 * sign * move - (both + 2.0 * ds) / total - 0.5 * tilt * move
+            _, dP = solve(s - SIGN * R - Q - wish / P)
             dQ = (wish - Q * dP) / P
             step = 1.0 / max(1.0, (-dP / P).max(), (-dQ / Q).max())
             ahead = ((P + step * dP) * (Q + step * dQ)).sum() / V.size
             wish = 0.5 * mean * (ahead / mean) ** 3 - P * Q - dP * dQ
-        P, Q = P + 0.995 * step * dP, Q + 0.995 * step * dQ
+        P, Q = P + BOUNDARY * step * dP, Q + BOUNDARY * step * dQ
         zero = (P * dual_size <= Q * size).all(0)
         V, _, gap = swept(np.where(zero, 0.0, P[0] - P[1]))
         if gap < best_gap:
@@ -891,20 +1121,21 @@ def _step_length(slope_at, first, last):
     return step
 
 
-def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
-    """Semismooth Newton from start = (W, b, H, centre, delta); returns the same at the end.
+def _newton(problem, tol, steps, start, pulse):
+    """Semismooth Newton from start = (W, b, H, centre, delta); returns it at the end, and ya.
 
-    report(iteration, objective, residual) may stop it; None for a sample, whose Hessian at the
-    end is worth having if it is a large one.
+    pulse(objective, residual) counts the iterations and may stop it.
     """
+    X, y, cost, p, beta = problem
     W, b, H, centre, delta = start
     (n, d), T = X.shape, W.shape[0]
     single = T == 1 and beta == 0
     XW, XM = W @ X.T, np.empty((T, n))
-    ya, share = np.empty((T, n)), np.zeros((T, n))
+    ya, share, bend = np.empty((T, n)), np.zeros((T, n)), np.empty((T, n))
     move, factor = np.empty((T, d)), np.empty((d, d))
     terms = _loss_terms if p in (1.0, 2.0) else _power_terms
     last_gap, last_G = np.inf, None
+    best, best_residual = None, np.inf
 
     def evaluate():
         """Loss, its part of the dual value and X' ya, at the best biases."""
@@ -925,28 +1156,41 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             slope -= ya[t] @ XM[t] + sums[0] * move_b[t]
         return slope
 
+    def curvature():
+        for t in range(T):
+            _bends(ya[t], cost[t], p, delta, bend[t])
+        return _curvature(X, bend, centre)
+
     loss, dual, G = evaluate()
-    settled = False
-    for iteration in range(1, max_iter + 1):
+    settled, fresh = False, True
+    for iteration in range(steps):
         reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
-        gap = max(objective - dual + conjugate, EPS * objective)
+        gap = max(abs(objective - dual + conjugate), EPS * objective)
+        if gap <= tol * objective and not fresh:  # updates add up errors: look at it once more
+            np.matmul(W, X.T, out=XW)
+            loss, dual, G = evaluate()
+            fresh = True
+            objective = reg + loss
+            gap = max(abs(objective - dual + conjugate), EPS * objective)
         inner_gap = max(reg + conjugate - inner, 0.0)
-        residual = scale * gap / max(1.0, scale * objective)
-        stop = report and report(iteration, scale * objective, residual)
-        if stop or residual <= tol or iteration == max_iter:
+        residual = gap / max(objective, TINY)
+        if residual < best_residual:
+            best_residual, best = residual, (W, b.copy(), ya.copy() if p < 2 else None)
+        stop = pulse(objective, residual)
+        if stop or residual <= tol or iteration == steps - 1 or not math.isfinite(objective):
             break
         if p < 2 and (settled or inner_gap <= INNER * (gap - inner_gap)):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)
             delta = max(delta / SHRINK, NARROW)
             loss, dual, G = evaluate()
         if H is None or p < 2 or gap > FROZEN * last_gap:
-            H, centre = _curvature(X, ya, cost, p, delta, centre)
+            H, centre = curvature()
         elif last_G is not None:  # keep the Hessian, corrected by what the last move showed
             _secant(H, move, last_G - G, factor[0])
         last_gap, last_G = gap, G
         if not single:
-            target = 0.1 * tol * max(1.0 / scale, objective)
+            target = 0.1 * tol * objective
             target, enough = (max(target, part * inner_gap) for part in (MODEL_TOL, MODEL_ENOUGH))
             np.subtract(_model_minimum(W, G, H, beta, target, enough), W, out=move)
         elif d <= SMALL:
@@ -965,6 +1209,7 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
         old_b = b.copy()
         b += move_b
         XW += XM
+        fresh = False
         loss, dual, G = evaluate()
         _, last, _, _, along = _exclusivity(W, move, 1.0, -1.0, G, beta)
         last -= along
@@ -977,50 +1222,212 @@ def _newton(X, y, cost, p, beta, tol, scale, max_iter, start, report):
             XW += step * XM
             loss, dual, G = evaluate()
         W = W + move
-    if report is None and p >= 2 and n > CHUNK:
-        H, centre = _curvature(X, ya, cost, p, delta, centre)
-    return W, b, H, centre, delta
+    if best is not None and residual > best_residual:
+        W, b, ya = best[0], best[1], best[2] if p < 2 else ya
+        if p >= 2:
+            np.matmul(W, X.T, out=XW)
+            evaluate()
+    return (W, b, H, centre, delta), ya, curvature
 
 
-def _solve_newton(X, y, cost, p, beta, tol, scale, max_iter, report):
-    """Nested samples of the rows, each solution the start of the next; the last is all rows."""
+def _solve_newton(problem, tol, pulse):
+    """Newton on nested samples of the rows, each solution the start of the next, then on all."""
+    X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    if d > n and T == 1 and beta == 0:  # |w| is all that counts: turn the rows into n dimensions
-        Q, R = np.linalg.qr(X.T)
-        rows = np.ascontiguousarray(R.T)
-        W, b = _solve_newton(rows, y, cost, p, beta, tol, scale, max_iter, report)
-        return W @ Q.T, b
     sizes, size = [], n
     while size >= max(LEVEL_ROWS * d, 400):
         sizes.append(size)
         size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
-    delta = DELTA if p < 2 else 0.0
-    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), delta
-    if n < FEW_ROWS * d and (T > 1 or beta > 0):  # perhaps separable: come from smaller losses
-        energy = cost.sum() / T * X.var(0).mean()
-        stages = int(np.log10(max(energy, 1.0))) if energy < 1e12 else 12
-        for k in range(stages, 0, -1):
-            part = X, y, 0.1**k * cost, p, beta, max(tol, STAGE_TOL), scale, 100
-            W, b, _, centre, _ = _newton(*part, state, None)
-            state = W, b, None, centre, delta
+    state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), DELTA if p < 2 else 0.0
     for size in sizes[:0:-1]:  # all but the full set, smallest first
         i, stride = np.arange(size), n // size
         rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
-        part = X.take(rows, 0), y[rows], cost[:, rows] * (n / size)
-        enough = LEVEL_TOL if p >= 2 else 0.01 * LEVEL_TOL
-        state = _newton(*part, p, beta, max(tol, enough), scale, 100, state, None)
-    return _newton(X, y, cost, p, beta, tol, scale, max_iter, state, report)[:2]
+        part = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
+        enough = max(tol, LEVEL_TOL if p >= 2 else 0.01 * LEVEL_TOL)
+        state, _, curvature = _newton(part, enough, LEVEL_STEPS, state, partial(pulse, rows=size))
+        if p >= 2 and size > CHUNK:  # the last Hessian of a large sample is worth having
+            state = *state[:2], *curvature(), state[4]
+    (W, b, *_), ya, _ = _newton(problem, tol, NEWTON_STEPS, state, pulse)
+    return W, b, ya
 
 
-def _solve_splitting(X, y, cost, p, beta, tol, max_iter, rho, reweighted, report):
-    """Algorithm 2. rho > 1: as printed, with the paper's stopping rule; rho = None: the penalty
-    is balanced between the residuals instead, and the certified gap decides."""
+def _least_squares(problem, live):
+    """Weights and biases of each member that fit the signs best, with its rows' costs."""
+    X, y, cost, *_ = problem
     (n, d), T = X.shape, cost.shape[0]
+    W, b = np.empty((T, d)), np.empty(T)
+    for t in range(T):
+        c = cost[t] / cost[t].max()
+        centre, mean = c @ X / c.sum(), c @ y / c.sum()
+        A = np.sqrt(c)[:, None] * (X - centre)
+        right = np.sqrt(c) * (y - mean)
+        if d <= n:
+            K = A.T @ A
+            K.ravel()[:: d + 1] += 1.0 / cost[t].max()
+            W[t] = _inverse(K) @ (right @ A)
+        else:
+            K = A @ A.T
+            K.ravel()[:: n + 1] += 1.0 / cost[t].max()
+            W[t] = (_inverse(K) @ right) @ A
+        b[t] = mean - W[t] @ centre
+    return W, b
+
+
+def _solve_interior(problem, tol, pulse):
+    """Primal-dual interior point method on the whole problem, for any p, scale and shape.
+
+    The rows' variables are those of _row_system, the regulariser's those of _reduced. Each
+    iteration takes Mehrotra's predictor, then his corrector.
+    """
+    X, y, cost, p, beta = problem
+    (n, d), T = X.shape, cost.shape[0]
+    single, live = T == 1 and beta == 0, cost > 0
+    wide = not single and live.sum() < d
+    W, b = _least_squares(problem, live)
+    total = np.abs(W).sum(0)
+    inside = INSIDE * np.maximum(total, EPS * total.max() + TINY)
+    P = np.maximum(SIGN * W, 0.0) + inside
+    Q = np.zeros_like(P) + inside + beta
+    slack = 1.0 - y * (W @ X.T + b[:, None])
+    inside = INSIDE * np.abs(slack).mean() + TINY
+    e = np.maximum(slack, 0.0) + inside
+    alpha = 0.5 * cost if p == 1 else p * cost * e ** (p - 1.0)
+    state = np.array([alpha, np.maximum(-slack, 0.0) + inside, e])
+    move, dP, dQ = np.zeros_like(state), np.zeros_like(P), np.zeros_like(Q)
+    bend, pull, centre = np.empty((T, n)), np.empty((T, n)), np.zeros((T, d))
+    count = live.sum() * (2 if p == 1 else 1) + (0 if single else P.size)
+    best, best_residual, idle = None, np.inf, 0
+    while idle < IDLE:
+        ya = y * state[0]
+        unbalanced, G = ya.sum(1), ya @ X
+        dual = _dual_value(problem, ya)
+        objective = _objective(problem, W, b)
+        residual = abs(objective - dual) / max(objective, TINY)
+        idle += 1
+        if residual < best_residual:
+            best, best_residual, idle = (W.copy(), b.copy(), ya), residual, 0
+        if pulse(objective, residual) or residual <= tol:
+            break
+        XW = W @ X.T
+        total = _row_products(cost, p, state, move, 0.0) + (0.0 if single else (P * Q).sum())
+        mu, order, s = 0.0, 0.0, P.sum((0, 1)) + beta
+        for _ in "predictor", "corrector":
+            _row_system(y, cost, p, mu, order, XW, b, state, move, bend, pull)
+            if order == 0.0:
+                weight = bend.sum(1)
+                if wide:
+                    centre = bend @ X / weight[:, None]
+                    rows = [np.flatnonzero(row) for row in live]
+                    roots = [np.sqrt(bend[t, i]) for t, i in enumerate(rows)]
+                    A = [roots[t][:, None] * (X[i] - centre[t]) for t, i in enumerate(rows)]
+                    solve = _reduced_wide(A, roots, Q / P)
+                else:
+                    H, centre = _curvature(X, bend, centre)
+                    if single:
+                        H[0].ravel()[:: d + 1] += 1.0
+                        H = _inverse(H)
+                    else:
+                        solve = _reduced(H, Q / P)
+            wish = mu - P * Q - order * dP * dQ
+            dW, db, df = np.zeros((T, d)), np.zeros(T), np.zeros((T, n))
+            dP, dQ, ds = np.zeros_like(P), wish / P, 0.0
+            change = pull  # of ya; each refinement starts from what the last one left over
+            for _ in range(1 + REFINE * int(order)):
+                lead = unbalanced + change.sum(1)
+                R = G + change @ X - centre * lead[:, None]
+                if single:
+                    add = _times(H, R - W - dW)
+                else:
+                    add, more = solve(s + ds - SIGN * R - Q - dQ)
+                    dP = dP + more
+                    dQ, ds = (wish - Q * dP) / P, dP.sum((0, 1))
+                add_b = lead / weight - (centre * add).sum(1)
+                dW, db, df = dW + add, db + add_b, df + add @ X.T + add_b[:, None]
+                change = pull - bend * df
+            worst = 0.0 if single else max((-dP / P).max(), (-dQ / Q).max())
+            worst = max(worst, _row_moves(y, cost, p, mu, order, bend, pull, df, state, move))
+            step = 1.0 / max(1.0, worst / BOUNDARY)
+            if order == 0.0:
+                ahead = _row_products(cost, p, state, move, step)
+                ahead += 0.0 if single else ((P + step * dP) * (Q + step * dQ)).sum()
+                mu, order = total / count * min(ahead / total, 1.0) ** 3, 1.0
+        if not step > STUCK:  # nor is it where numbers have become infinite
+            break
+        state += step * move
+        b += step * db
+        if single:
+            W = W + step * dW
+        else:
+            P, Q = P + step * dP, Q + step * dQ
+            W = P[0] - P[1]
+    if residual <= tol and not single:  # exact zeros, as many as the certificate allows
+        for sure in ZEROS:
+            V = np.where((P <= sure * Q).all(0), 0.0, W)
+            if abs(_objective(problem, V, b) - dual) <= tol * objective:
+                return V, b, ya
+    return best
+
+
+def _solve(problem, tol, max_iter, tell):
+    """Solve to a certified gap; returns W, b, objective, residual.
+
+    tell(iteration, objective, residual, rows) is called after every iteration, with the number
+    of rows where these are a sample, and may stop it.
+    """
+    X, y, cost, p, beta = problem
+    (n, d), T = X.shape, cost.shape[0]
+    W, b = np.zeros((T, d)), np.where(cost @ y > 0, 1.0, -1.0)
+    both = (cost @ (y > 0) > 0) & (cost @ (y < 0) > 0)  # a sample of one class: w = 0
+    centre = X.mean(0)
+    far = (np.abs(centre) > FAR * X[:: n // 64 + 1].std(0)).any()
+    centre = centre if far else np.zeros(d)
+    inner = _Problem(X - centre if far else X, y, cost[both], p, beta)
+    turn = None
+    if d > n and both.sum() == 1 and beta == 0:  # only |w| counts: n dimensions are enough
+        turn, R = np.linalg.qr(inner.X.T)
+        inner = inner._replace(X=np.ascontiguousarray(R.T))
+    count, stopped = 0, False
+
+    def pulse(objective, residual, rows=None):
+        nonlocal count, stopped
+        count += 1
+        stopped = bool(tell(count, objective, residual, rows)) or stopped
+        stopped = stopped or count >= max_iter - (rows is not None)
+        return stopped
+
+    ways = _solve_newton, _solve_interior
+    if n < FEW_ROWS * inner.X.shape[1] and (len(inner.cost) > 1 or beta > 0):
+        ways = (_solve_interior,)
+    if not both.any():
+        pulse(0.5 * d * beta**2, 0.0)
+        return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
+    best = None
+    for way in ways:
+        V, bias, ya = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
+        V = V if turn is None else V @ turn.T
+        W, b = W.copy(), b.copy()
+        W[both], b[both] = V, bias - V @ centre
+        found = W, b, *_certificate(problem, W, b, _dual_value(inner, ya), tol)
+        best = found if best is None or found[3] < best[3] else best
+        if best[3] <= tol or stopped:
+            break
+    return best
+
+
+def _solve_splitting(problem, tol, max_iter, rho, reweighted, tell):
+    """Algorithm 2. rho > 1: as printed, with the paper's stopping rule; rho = None: the penalty
+    is balanced between the residuals instead, and the certified gap decides. Returns as _solve."""
+    X, y, cost, p, beta = problem
+    (n, d), T = X.shape, cost.shape[0]
+    centre = X.mean(0) if rho is None else np.zeros(d)  # the bias is free: the same problem
+    X = X - centre if rho is None else X
+    inner = problem._replace(X=X)
     W, b, P, Q = np.ones((T, d)), np.zeros(T), np.zeros((T, d)), np.ones((T, d))
     E, Z, XP = np.zeros((T, n)), np.zeros((T, n)), np.zeros((T, n))
     K = np.linalg.inv(np.eye(d) + X.T @ X) if d <= n else None
     small = None if d <= n else np.linalg.inv(np.eye(n) + X @ X.T)
     mu, last, next_balance = 1.0, np.inf, CHECK_EVERY
+    best = None
     for iteration in range(1, max_iter + 1):
         _split_weights(P, Q, mu, beta, W, reweighted)
         b = (y - E - XP - Z / mu).mean(axis=1)  # (12)
@@ -1042,15 +1449,25 @@ def _solve_splitting(X, y, cost, p, beta, tol, max_iter, rho, reweighted, report
             next_balance += max(CHECK_EVERY, iteration // 2)
         if rho is None and iteration % CHECK_EVERY and iteration < max_iter:
             continue
-        objective = _objective(X, y, cost, p, beta, W, b)
-        settled = abs(objective - last) < PAPER_STOP
-        last = objective
         ya = y * np.clip(-y * Z, 0.0, cost if p == 1 else np.where(cost > 0, np.inf, 0.0))
-        dual = _balance(ya, cost, p) - _exclusivity(W, W, 0.0, 1.0, ya @ X, beta)[2]
-        residual = max(objective - dual, EPS * objective) / max(1.0, objective)
-        if report(iteration, objective, residual) or (settled if rho else residual <= tol):
+        shifted = b - W @ centre
+        found = W.copy(), shifted, *_certificate(problem, W, shifted, _dual_value(inner, ya), tol)
+        objective, residual = found[2:]
+        settled = not abs(objective - last) >= PAPER_STOP
+        last = objective
+        if best is None or rho is not None or residual < best[3]:
+            best = found
+        if tell(iteration, objective, residual) or (settled if rho else residual <= tol):
             break
-    return W, b
+    return best
+
+
+def _rbf(X, landmarks, gamma):
+    """exp(-gamma |x - l|^2) between the rows of X and the landmarks."""
+    centre = landmarks.mean(axis=0)
+    A, B = X - centre, landmarks - centre
+    distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
+    return np.exp(-gamma * np.maximum(distance, 0.0))
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -1138,42 +1555,60 @@ class ExRM(_Protocol):
         """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        X = self._fit_features(X)
-        T, p, beta = self.n_estimators, float(self.p), float(self.beta)
-        self.trace_ = []
-        equal, solver = self.sampling is None, self.solver
-        if solver == "auto" and not equal and T * X.shape[1] ** 2 > MAX_CURVATURE:
-            solver = "alm"
-        cost = weight[None] if equal else self._bootstrap(weight)
-        one = solver == "auto" and equal  # T equal members: T^2 times PSVM(lam / T, beta / T)
-        own = sample_weight is None or not equal  # ... else it may be the caller's array
-        cost = np.multiply(cost, self.lam / T if one else self.lam, out=cost if own else None)
-        if one:
-            W, b = _solve_newton(X, y, cost, p, beta / T, self.tol, T * T,
-                                 self.max_iter, self._report)  # fmt: skip
-            W, b = np.repeat(W, T, axis=0), np.repeat(b, T)
-        elif solver == "auto":
-            W, b = _solve_newton(X, y, cost, p, beta, self.tol, 1.0,
-                                 self.max_iter, self._report)  # fmt: skip
-        else:
-            cost = np.repeat(cost, T // len(cost), axis=0)
-            W, b = _solve_splitting(X, y, cost, p, beta, self.tol, self.max_iter,
-                                    self.rho if solver == "paper" else None,
-                                    self.prox == "reweighted", self._report)  # fmt: skip
-        self.coef_, self.intercept_ = W, b
-        self.weights_ = np.full(T, 1.0 / T)
-        self.ensemble_coef_, self.ensemble_intercept_ = self.weights_ @ W, float(self.weights_ @ b)
-        self.trace_ = np.array(self.trace_)
-        self.converged_ = bool(self.residual_ <= self.tol)
-        if not self.converged_ and solver != "paper":
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter}, or "
-                f"standardise X (largest column norm {np.sqrt((X**2).sum(0).max()):.1e})",
-                ConvergenceWarning,
-                stacklevel=2,
+        features = self._feature_map(X[weight > 0] if sample_weight is not None else X)
+        X = self._features(X, features)
+        T, equal = self.n_estimators, self.sampling is None
+        one = self.solver == "auto" and equal  # T equal members: T^2 times PSVM(lam / T, beta / T)
+        scale, share = (T * T, T) if one else (1, 1)
+        cost = (weight[None] if equal else self._bootstrap(weight)) * (self.lam / share)
+        cost = cost if one or not equal else np.repeat(cost, T, axis=0)
+        problem = _Problem(X, y, cost, float(self.p), self.beta / share)
+        trace, last = [], 0
+
+        def tell(iteration, objective, residual, rows=None):
+            nonlocal last
+            last = iteration
+            if rows is None:
+                trace.append(scale * objective)
+            return self._report(iteration, scale * objective, residual, rows)
+
+        with np.errstate(all="ignore"):  # what overflows has an infinite residual
+            if self.solver == "auto":
+                W, b, objective, residual = _solve(problem, self.tol, self.max_iter, tell)
+            else:
+                rho = self.rho if self.solver == "paper" else None
+                how = rho, self.prox == "reweighted", tell
+                W, b, objective, residual = _solve_splitting(problem, self.tol, self.max_iter, *how)
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError(
+                f"{type(self).__name__}: the numbers overflow after {last} iterations with "
+                f"solver={self.solver!r}, rho={self.rho:g}; scale X, or choose solver='auto'"
             )
+        vars(self).update(features)
+        for name in {"gamma_", "landmarks_", "map_"} - set(features):
+            vars(self).pop(name, None)
+        self.coef_, self.intercept_ = np.repeat(W, share, axis=0), np.repeat(b, share)
+        self.weights_ = np.full(T, 1.0 / T)
+        self.ensemble_coef_ = self.weights_ @ self.coef_
+        self.ensemble_intercept_ = float(self.weights_ @ self.intercept_)
+        self.objective_, self.residual_ = scale * objective, residual
+        self.n_iter_, self.trace_ = last, np.array(trace)
+        self.converged_ = bool(residual <= self.tol)
+        if not self.converged_:
+            warnings.warn(self._advice(X), ConvergenceWarning, stacklevel=2)
         return self
+
+    def _advice(self, X):
+        """What a warning says: how far the fit got, and what helps."""
+        who, spread = type(self).__name__, X.std(axis=0)
+        got = f"{who} stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
+        got += f"(tol={self.tol:g}); "
+        if self.solver == "paper":
+            return got + "Algorithm 2 as printed ends short of the optimum: use solver='auto'"
+        scales = f"standardise X (its columns spread from {spread.min():.1e} to {spread.max():.1e})"
+        if self.n_iter_ >= self.max_iter:
+            return got + f"raise max_iter={self.max_iter}, or {scales}"
+        return got + f"more digits than a double has would be needed: {scales}, or raise tol"
 
     def votes(self, X):
         """Output of every member, (n, T)."""
@@ -1191,43 +1626,39 @@ class ExRM(_Protocol):
         draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(self.n_estimators))
         return np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
 
-    def _report(self, iteration, objective, residual):
-        """Keep the state of the iteration; True when the callback asks to stop."""
-        self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
-        self.trace_.append(objective)
+    def _report(self, iteration, objective, residual, rows):
+        """Print the state of the iteration; True when the callback asks to stop."""
         if self.verbose:
+            sample = "" if rows is None else f"  on {rows} rows"
             print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
-                  f"residual {residual:.2e}")  # fmt: skip
+                  f"residual {residual:.2e}{sample}")  # fmt: skip
         if self.callback is None:
             return False
-        return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
+        info = {"objective": objective, "residual": residual}
+        return bool(self.callback(self, iteration, info | ({"rows": rows} if rows else {})))
 
-    def _fit_features(self, X):
-        """Choose the landmarks and return the mapped rows; nothing to do for the linear kernel."""
+    def _feature_map(self, X):
+        """gamma_, landmarks_ and map_ of the rbf kernel; nothing for the linear one."""
         if self.kernel == "linear":
-            return X
+            return {}
         rows = np.arange(X.shape[0])
         if rows.size > self.n_landmarks:
             rng = np.random.default_rng(self.random_state)
             rows = np.sort(rng.choice(rows.size, self.n_landmarks, replace=False))
         spread = X.var()
         scale = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
-        self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
-        self.landmarks_ = X[rows]
-        values, vectors = np.linalg.eigh(self._kernel(self.landmarks_))
+        gamma = scale if isinstance(self.gamma, str) else float(self.gamma)
+        values, vectors = np.linalg.eigh(_rbf(X[rows], X[rows], gamma))
         keep = values > values[-1] * 1e-12
-        self.map_ = vectors[:, keep] / np.sqrt(values[keep])
-        return self._features(X)
+        whiten = vectors[:, keep] / np.sqrt(values[keep])
+        return {"gamma_": gamma, "landmarks_": X[rows], "map_": whiten}
 
-    def _kernel(self, X):
-        """exp(-gamma |x - l|^2) between the rows of X and the landmarks."""
-        centre = self.landmarks_.mean(axis=0)
-        A, B = X - centre, self.landmarks_ - centre
-        distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
-        return np.exp(-self.gamma_ * np.maximum(distance, 0.0))
-
-    def _features(self, X):
-        return X if self.kernel == "linear" else self._kernel(X) @ self.map_
+    def _features(self, X, features=None):
+        """The rows as the linear machine sees them."""
+        if self.kernel == "linear":
+            return X
+        features = vars(self) if features is None else features
+        return _rbf(X, features["landmarks_"], features["gamma_"]) @ features["map_"]
 
 
 class PSVM(ExRM):

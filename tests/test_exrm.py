@@ -285,9 +285,10 @@ def test_fact_2_equal_samples_give_one_machine(p, beta):
     assert np.ptp(many.coef_, axis=0).max() == 0
     # and the general solver, which knows nothing of the reduction, agrees
     cost = lam * np.ones((T, 60))
-    problem = X, y.astype(float), cost, float(p), beta
-    W, b = exrm._solve_newton(*problem, 1e-9, 1.0, 500, lambda *_: False)
-    assert_allclose(exrm._objective(X, y, cost, p, beta, W, b), many.objective_, rtol=1e-7)
+    problem = exrm._Problem(X, y.astype(float), cost, float(p), beta)
+    for solve in (exrm._solve_newton, exrm._solve_interior):
+        W, b, _ = solve(problem, 1e-9, lambda *_, **__: False)
+        assert_allclose(exrm._objective(problem, W, b), many.objective_, rtol=1e-7)
     assert_allclose(W.mean(axis=0), many.ensemble_coef_, atol=1e-3)
 
 
