@@ -72,7 +72,7 @@ SWEEP = 0.9  # ... as long as each brings it to this part of the last; is it the
 MODEL_ENOUGH = 0.1  # ... this part of the gap, an interior point method goes on
 MODEL_STEPS = 60  # ... for so many steps at the most
 INSIDE = 0.1  # the interior point method starts this part of the typical size off its bounds
-STUCK = 1e-8  # ... ends where its steps get shorter than this,
+STUCK = 1e-14  # ... ends where its steps get shorter than this,
 IDLE = 20  # ... and ends after so many iterations without progress
 ZEROS = 1.0, 1e-2, 1e-4  # ... a weight below this part of its multiplier is zero
 REFINE = 2  # ... corrections of each of its directions by what rounding left over
@@ -1284,15 +1284,14 @@ def _solve_interior(problem, tol, pulse):
     single, live = T == 1 and beta == 0, cost > 0
     wide = not single and live.sum() < d
     W, b = _least_squares(problem, live)
-    total = np.abs(W).sum(0)
-    inside = INSIDE * np.maximum(total, EPS * total.max() + TINY)
-    P = np.maximum(SIGN * W, 0.0) + inside
-    Q = np.zeros_like(P) + inside + beta
     slack = 1.0 - y * (W @ X.T + b[:, None])
     inside = INSIDE * np.abs(slack).mean() + TINY
     e = np.maximum(slack, 0.0) + inside
     alpha = 0.5 * cost if p == 1 else p * cost * e ** (p - 1.0)
     state = np.array([alpha, np.maximum(-slack, 0.0) + inside, e])
+    inside = INSIDE * np.abs(W).sum(0).max() + TINY
+    P = np.maximum(SIGN * W, 0.0) + inside
+    Q = np.full_like(P, inside + beta)
     move, dP, dQ = np.zeros_like(state), np.zeros_like(P), np.zeros_like(Q)
     bend, pull, centre = np.empty((T, n)), np.empty((T, n)), np.zeros((T, d))
     count = live.sum() * (2 if p == 1 else 1) + (0 if single else P.size)
