@@ -1287,6 +1287,7 @@ def _solve_interior(problem, tol, pulse):
     slack = 1.0 - y * (W @ X.T + b[:, None])
     inside = INSIDE * np.abs(slack).mean() + TINY
     e = np.maximum(slack, 0.0) + inside
+    e = e if p <= 2 else np.minimum(e, 1.0)  # no more than at zero weights: powers grow fast
     alpha = 0.5 * cost if p == 1 else p * cost * e ** (p - 1.0)
     state = np.array([alpha, np.maximum(-slack, 0.0) + inside, e])
     inside = INSIDE * np.abs(W).sum(0).max() + TINY
@@ -1295,7 +1296,7 @@ def _solve_interior(problem, tol, pulse):
     move, dP, dQ = np.zeros_like(state), np.zeros_like(P), np.zeros_like(Q)
     bend, pull, centre = np.empty((T, n)), np.empty((T, n)), np.zeros((T, d))
     count = live.sum() * (2 if p == 1 else 1) + (0 if single else P.size)
-    best, best_residual, idle = None, np.inf, 0
+    best, best_residual, least, idle = None, np.inf, np.inf, 0
     while idle < IDLE:
         ya = y * state[0]
         unbalanced, G = ya.sum(1), ya @ X
@@ -1309,6 +1310,8 @@ def _solve_interior(problem, tol, pulse):
             break
         XW = W @ X.T
         total = _row_products(cost, p, state, move, 0.0) + (0.0 if single else (P * Q).sum())
+        if total < least:
+            least, idle = total, 0
         mu, order, s = 0.0, 0.0, P.sum((0, 1)) + beta
         for _ in "predictor", "corrector":
             _row_system(y, cost, p, mu, order, XW, b, state, move, bend, pull)
@@ -1353,6 +1356,10 @@ def _solve_interior(problem, tol, pulse):
         if not step > STUCK:  # nor is it where numbers have become infinite
             break
         state += step * move
+        if p >= 2:  # the smoother of the two directions keeps alpha and e together
+            state[2][live] = (state[0][live] / (p * cost[live])) ** (1.0 / (p - 1.0))
+        elif p > 1:
+            state[0][live] = p * cost[live] * state[2][live] ** (p - 1.0)
         b += step * db
         if single:
             W = W + step * dW
@@ -1396,7 +1403,7 @@ def _solve(problem, tol, max_iter, tell):
 
     ways = _solve_newton, _solve_interior
     if n < FEW_ROWS * inner.X.shape[1] and (len(inner.cost) > 1 or beta > 0):
-        ways = (_solve_interior,)
+        ways = ways[::-1] if d <= SMALL else ways[1:]
     if not both.any():
         pulse(0.5 * d * beta**2, 0.0)
         return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
