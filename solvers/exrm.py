@@ -61,12 +61,12 @@ MANY_ROWS = 10_000  # ... that where it has this many rows a feature
 LEVEL_ROWS = 10  # smallest sample: this many rows a feature
 LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2, slower to mend
 LEVEL_STEPS = 100  # most iterations on one of the samples
-FEW_ROWS = 20  # members that meet, with fewer rows a feature: the interior point method at once
+FEW_ROWS = 20  # members that meet in fewer rows a feature: the interior point method first
 NEWTON_STEPS = 150  # where Newton's method needs more, the interior point method goes on
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
-RIDGE = 1e-10  # part of its diagonal that is added to the Hessian of a Newton model
+RIDGE = 1e-10  # added to the Hessian of a Newton model, of its diagonal and of the regulariser's
 MODEL_TOL = 0.01  # a Newton model is solved to this part of the gap, by row sweeps
 SWEEP = 0.9  # ... as long as each brings it to this part of the last; is it then not even
 MODEL_ENOUGH = 0.1  # ... this part of the gap, an interior point method goes on
@@ -1060,7 +1060,7 @@ def _model_minimum(W, G, H, beta, target, enough):
     T, d = W.shape
     H = H.copy()
     H.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE
-    H.reshape(T, -1)[:, :: d + 1] += TINY
+    H.reshape(T, -1)[:, :: d + 1] += RIDGE
     linear = G + _times(H, W)
 
     def swept(V):
@@ -1402,7 +1402,7 @@ def _solve(problem, tol, max_iter, tell):
         return stopped
 
     ways = _solve_newton, _solve_interior
-    if n < FEW_ROWS * inner.X.shape[1] and (len(inner.cost) > 1 or beta > 0):
+    if (p < 2 or n < FEW_ROWS * d) and (len(inner.cost) > 1 or beta > 0):
         ways = ways[::-1] if d <= SMALL else ways[1:]
     if not both.any():
         pulse(0.5 * d * beta**2, 0.0)
