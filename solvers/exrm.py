@@ -796,6 +796,44 @@ def _row_products(cost, p, state, move, step):
     return total
 
 
+@kernel(fastmath=LANES)
+def _losses(outputs, y, cost, p):
+    """Sums of one member's losses, of their slopes squared, of the slopes, and of the slopes
+    times 1 + |output|: what errors of the outputs are multiplied by."""
+    loss, squares, slopes, moved = 0.0, 0.0, 0.0, 0.0
+    for i in range(y.shape[0]):
+        z, c = max(1.0 - y[i] * outputs[i], 0.0), cost[i]
+        if p == 2.0:
+            slope = 2.0 * c * z
+            loss += c * z * z
+        elif p == 1.0:
+            slope = c if z > 0.0 else 0.0
+            loss += c * z
+        else:
+            slope = p * c * z ** (p - 1.0)
+            loss += c * z**p
+        squares += slope * slope
+        slopes += slope
+        moved += slope * (1.0 + abs(outputs[i]))
+    return loss, squares, slopes, moved
+
+
+@kernel
+def _have_both(y, cost):
+    """Which members have rows of both classes; mostly the first rows tell."""
+    both = np.zeros(cost.shape[0], dtype=np.bool_)
+    for t in range(cost.shape[0]):
+        first = 0.0
+        for i in range(y.shape[0]):
+            if cost[t, i] > 0.0:
+                if first == 0.0:
+                    first = y[i]
+                elif y[i] != first:
+                    both[t] = True
+                    break
+    return both
+
+
 @kernel
 def _exact_outputs(X, w, b, out):
     """out = X w + b, each as if computed with twice the digits and then rounded."""
@@ -889,20 +927,16 @@ def _certificate(problem, W, b, dual, tol):
     X, y, cost, p, beta = problem
     size = np.sqrt(X.ravel() @ X.ravel() * (W * W).sum(1))
     outputs = W @ X.T + b[:, None]
-    for exact in False, True:
-        slack = np.maximum(1.0 - y * outputs, 0.0)
-        loss = cost * slack**p
-        slope = p * cost * slack ** (p - 1.0) if p > 1 else np.where(slack > 0, cost, 0.0)
-        objective = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + loss.sum()
-        if exact:
-            error = EPS * (slope * (1.0 + np.abs(outputs))).sum()
-            break
-        error = np.sqrt((slope * slope).sum(1)) @ size + slope.sum(1) @ np.abs(b)
-        error *= EPS * (X.shape[1] + 2)
-        if error <= ERROR_PART * tol * objective:
-            break
+    reg = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum()
+    sums = np.array([_losses(f, y, c, p) for f, c in zip(outputs, cost, strict=True)])
+    objective = reg + sums[:, 0].sum()
+    error = EPS * (X.shape[1] + 2) * (np.sqrt(sums[:, 1]) @ size + sums[:, 2] @ np.abs(b))
+    if not error <= ERROR_PART * tol * objective:
         for t in range(W.shape[0]):
             _exact_outputs(X, W[t], b[t], outputs[t])
+            sums[t] = _losses(outputs[t], y, cost[t], p)
+        objective = reg + sums[:, 0].sum()
+        error = EPS * sums[:, 3].sum()
     gap = max(abs(objective - dual), EPS * objective) + error
     residual = gap / max(objective, TINY)
     return float(objective), float(residual) if residual == residual else math.inf
@@ -1163,17 +1197,11 @@ def _newton(problem, tol, steps, start, pulse):
         return _curvature(X, bend, centre)
 
     loss, dual, G = evaluate()
-    settled, fresh = False, True
+    settled = False
     for iteration in range(steps):
         reg, _, conjugate, inner, _ = _exclusivity(W, W, 0.0, 1.0, G, beta)
         objective = reg + loss
         gap = max(abs(objective - dual + conjugate), EPS * objective)
-        if gap <= tol * objective and not fresh:  # updates add up errors: look at it once more
-            np.matmul(W, X.T, out=XW)
-            loss, dual, G = evaluate()
-            fresh = True
-            objective = reg + loss
-            gap = max(abs(objective - dual + conjugate), EPS * objective)
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = gap / max(objective, TINY)
         if residual < best_residual:
@@ -1210,7 +1238,6 @@ def _newton(problem, tol, steps, start, pulse):
         old_b = b.copy()
         b += move_b
         XW += XM
-        fresh = False
         loss, dual, G = evaluate()
         _, last, _, _, along = _exclusivity(W, move, 1.0, -1.0, G, beta)
         last -= along
@@ -1383,14 +1410,16 @@ def _solve(problem, tol, max_iter, tell):
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    W, b = np.zeros((T, d)), np.where(cost @ y > 0, 1.0, -1.0)
-    both = (cost @ (y > 0) > 0) & (cost @ (y < 0) > 0)  # a sample of one class: w = 0
-    centre = X.mean(0)
-    far = (np.abs(centre) > FAR * X[:: n // 64 + 1].std(0)).any()
-    centre = centre if far else np.zeros(d)
-    inner = _Problem(X - centre if far else X, y, cost[both], p, beta)
+    both = _have_both(y, cost)
+    W, b = np.zeros((T, d)), np.zeros(T)
+    if not both.all():  # a sample of one class: w = 0, and the bias is that class
+        b[~both] = np.where(cost[~both] @ y > 0, 1.0, -1.0)
+    sample = X[:: n // 64 + 1]
+    far = (np.abs(sample.mean(0)) > FAR * sample.std(0)).any()
+    centre = X.mean(0) if far else np.zeros(d)
+    inner = _Problem(X - centre if far else X, y, cost if both.all() else cost[both], p, beta)
     turn = None
-    if d > n and both.sum() == 1 and beta == 0:  # only |w| counts: n dimensions are enough
+    if d > n and len(inner.cost) == 1 and beta == 0:  # only |w| counts: n dimensions are enough
         turn, R = np.linalg.qr(inner.X.T)
         inner = inner._replace(X=np.ascontiguousarray(R.T))
     count, stopped = 0, False
