@@ -63,6 +63,8 @@ LEVEL_TOL = 10.0  # a sample only has to give a good start; 1 % of it for p < 2,
 LEVEL_STEPS = 100  # most iterations on one of the samples
 FEW_ROWS = 20  # members that meet in fewer rows a feature: the interior point method first
 NEWTON_STEPS = 150  # where Newton's method needs more, the interior point method goes on
+CG_PART = 10  # a Hessian costs as much as d / 10 products with it: so many are tried first,
+CG_TOL = 0.1  # ... for a step to this accuracy
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
@@ -708,6 +710,48 @@ def _ridge_step(H, G, W, L, move):
             x[k] -= L[i, k] * x[i]
 
 
+@kernel(fastmath=LANES)
+def _conjugate_gradients(X, bend, centre, right, steps, work, move):
+    """move = (I + sum_i bend_i (x_i - centre)(x_i - centre)')^-1 right, to CG_TOL of its length.
+
+    Overwrites work (3, d) and move; returns whether so many steps were enough.
+    """
+    d = X.shape[1]
+    r, v, Hv = work[0], work[1], work[2]
+    square = 0.0
+    for j in range(d):
+        move[j], r[j], v[j] = 0.0, right[j], right[j]
+        square += right[j] * right[j]
+    goal = CG_TOL * CG_TOL * square
+    for _ in range(steps):
+        middle = 0.0
+        for j in range(d):
+            middle += centre[j] * v[j]
+            Hv[j] = v[j]
+        for i in range(X.shape[0]):
+            if bend[i] > 0.0:
+                x, s = X[i], 0.0
+                for j in range(d):
+                    s += x[j] * v[j]
+                s = bend[i] * (s - middle)
+                for j in range(d):
+                    Hv[j] += s * x[j]
+        curve = 0.0
+        for j in range(d):
+            curve += v[j] * Hv[j]
+        step, last = square / curve, square
+        square = 0.0
+        for j in range(d):
+            move[j] += step * v[j]
+            r[j] -= step * Hv[j]
+            square += r[j] * r[j]
+        if square <= goal:
+            return True
+        for j in range(d):
+            v[j] = r[j] + square / last * v[j]
+    return False
+
+
 @kernel
 def _secant(H, move, change, seen):
     """BFGS: correct each member's Hessian so that it maps the last move to the change of slope.
@@ -1169,6 +1213,7 @@ def _newton(problem, tol, steps, start, pulse):
     ya, share, bend = np.empty((T, n)), np.zeros((T, n)), np.empty((T, n))
     move, factor = np.empty((T, d)), np.empty((d, d))
     terms = _loss_terms if p in (1.0, 2.0) else _power_terms
+    gradients, work = single and p >= 2 and d >= 5 * CG_PART, np.empty((3, d))
     last_gap, last_G = np.inf, None
     best, best_residual = None, np.inf
 
@@ -1190,6 +1235,15 @@ def _newton(problem, tol, steps, start, pulse):
             sums = terms(XW[t] + step * XM[t], bias, y, cost[t], share[t], p, delta, ya[t])
             slope -= ya[t] @ XM[t] + sums[0] * move_b[t]
         return slope
+
+    def step_by_gradients():
+        """Newton's step without the Hessian, where few products with it are enough."""
+        _bends(ya[0], cost[0], p, delta, bend[0])
+        weight = bend.sum()
+        mean = bend @ X / weight if weight > 0 else centre
+        right = (G - W)[0]
+        few = _conjugate_gradients(X, bend[0], mean[0], right, d // CG_PART, work, move[0])
+        return mean if few else None
 
     def curvature():
         for t in range(T):
@@ -1213,12 +1267,18 @@ def _newton(problem, tol, steps, start, pulse):
             np.divide(np.abs(ya), cost, out=share, where=cost > 0)
             delta = max(delta / SHRINK, NARROW)
             loss, dual, G = evaluate()
-        if H is None or p < 2 or gap > FROZEN * last_gap:
+        middle = step_by_gradients() if gradients else None
+        gradients = middle is not None
+        if gradients:
+            H, centre = None, middle
+        elif H is None or p < 2 or gap > FROZEN * last_gap:
             H, centre = curvature()
         elif last_G is not None:  # keep the Hessian, corrected by what the last move showed
             _secant(H, move, last_G - G, factor[0])
         last_gap, last_G = gap, G
-        if not single:
+        if gradients:
+            pass
+        elif not single:
             target = 0.1 * tol * objective
             target, enough = (max(target, part * inner_gap) for part in (MODEL_TOL, MODEL_ENOUGH))
             np.subtract(_model_minimum(W, G, H, beta, target, enough), W, out=move)
@@ -1273,7 +1333,7 @@ def _solve_newton(problem, tol, pulse):
         part = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
         enough = max(tol, LEVEL_TOL if p >= 2 else 0.01 * LEVEL_TOL)
         state, _, curvature = _newton(part, enough, LEVEL_STEPS, state, partial(pulse, rows=size))
-        if p >= 2 and size > CHUNK:  # the last Hessian of a large sample is worth having
+        if p >= 2 and size > CHUNK and state[2] is not None:  # worth having of a large sample
             state = *state[:2], *curvature(), state[4]
     (W, b, *_), ya, _ = _newton(problem, tol, NEWTON_STEPS, state, pulse)
     return W, b, ya
