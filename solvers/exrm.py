@@ -1339,7 +1339,7 @@ def _solve_newton(problem, tol, pulse):
     return W, b, ya
 
 
-def _least_squares(problem, live):
+def _least_squares(problem):
     """Weights and biases of each member that fit the signs best, with its rows' costs."""
     X, y, cost, *_ = problem
     (n, d), T = X.shape, cost.shape[0]
@@ -1349,14 +1349,10 @@ def _least_squares(problem, live):
         centre, mean = c @ X / c.sum(), c @ y / c.sum()
         A = np.sqrt(c)[:, None] * (X - centre)
         right = np.sqrt(c) * (y - mean)
-        if d <= n:
-            K = A.T @ A
-            K.ravel()[:: d + 1] += 1.0 / cost[t].max()
-            W[t] = _inverse(K) @ (right @ A)
-        else:
-            K = A @ A.T
-            K.ravel()[:: n + 1] += 1.0 / cost[t].max()
-            W[t] = (_inverse(K) @ right) @ A
+        K = A.T @ A if d <= n else A @ A.T
+        K.ravel()[:: len(K) + 1] *= 1.0 + RIDGE
+        K.ravel()[:: len(K) + 1] += 1.0 / cost[t].max()
+        W[t] = _inverse(K) @ (right @ A) if d <= n else (_inverse(K) @ right) @ A
         b[t] = mean - W[t] @ centre
     return W, b
 
@@ -1371,13 +1367,17 @@ def _solve_interior(problem, tol, pulse):
     (n, d), T = X.shape, cost.shape[0]
     single, live = T == 1 and beta == 0, cost > 0
     wide = not single and live.sum() < d
-    W, b = _least_squares(problem, live)
+    W, b = _least_squares(problem)
+    bound, factor = min((_objective(problem, k * W, k * b), k) for k in (1.0, 2.0))
+    W, b = factor * W, factor * b  # twice the fit of separable rows has no loss
     slack = 1.0 - y * (W @ X.T + b[:, None])
     inside = INSIDE * np.abs(slack).mean() + TINY
     e = np.maximum(slack, 0.0) + inside
     e = e if p <= 2 else np.minimum(e, 1.0)  # no more than at zero weights: powers grow fast
     alpha = 0.5 * cost if p == 1 else p * cost * e ** (p - 1.0)
-    state = np.array([alpha, np.maximum(-slack, 0.0) + inside, e])
+    part = min(1.0, 2.0 * bound / alpha.sum())  # the optimal ones sum to no more
+    e = np.maximum(slack, 0.0) + part * inside if p == 1 else part ** (1.0 / (p - 1.0)) * e
+    state = np.array([part * alpha, np.maximum(-slack, 0.0) + inside, e])
     inside = INSIDE * np.abs(W).sum(0).max() + TINY
     P = np.maximum(SIGN * W, 0.0) + inside
     Q = np.full_like(P, inside + beta)
