@@ -67,6 +67,7 @@ CG_PART = 10  # a Hessian costs as much as d / 10 products with it: so many are 
 CG_TOL = 0.1  # ... for a step to this accuracy
 FROZEN = 0.1  # a Hessian is kept while each step cuts the gap to this part
 CHUNK = 4096  # rows of a Hessian at a time: they stay in the cache
+TINY_SIDE = 16  # up to here a loop of our own beats the call of BLAS for a Hessian
 SMALL = 256  # up to here our Cholesky beats the call of LAPACK's
 RIDGE = 1e-10  # added to Hessians: this part of their diagonal and of the regulariser's
 MODEL_TOL = 0.01  # a Newton model is solved to this part of the gap, by row sweeps
@@ -567,6 +568,46 @@ def _power_terms(xw, b, y, cost, share, p, delta, ya):
     return balance, total, bend, loss, power
 
 
+@kernel
+def _best_bias(xw, bias, y, cost, share, p, delta, ya):
+    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums."""
+    low, high, width = -np.inf, np.inf, 1.0
+    for _ in range(200):
+        if p == 1.0 or p == 2.0:
+            sums = _loss_terms(xw, bias, y, cost, share, p, delta, ya)
+        else:
+            sums = _power_terms(xw, bias, y, cost, share, p, delta, ya)
+        balance, total, bend = sums[0], sums[1], sums[2]
+        if abs(balance) <= BALANCE * total:
+            break
+        if balance > 0.0:
+            low = bias
+        else:
+            high = bias
+        new = bias + balance / bend if bend > 0.0 else np.nan
+        if not low < new < high:  # Newton left the bracket: widen or halve it
+            if high - low < np.inf:
+                new = 0.5 * (low + high)
+            else:
+                new = high - width if low == -np.inf else low + width
+            width *= 2.0
+        if new == bias:
+            break
+        bias = new
+    if sums[1] == 0.0:  # no row has a loss: take the middle of where that is so
+        low, high = -np.inf, np.inf
+        for i in range(y.shape[0]):
+            if cost[i] > 0.0:
+                edge = y[i] * (1.0 + share[i] * delta) - xw[i]
+                if y[i] > 0.0:
+                    low = max(low, edge)
+                else:
+                    high = min(high, edge)
+        if -np.inf < low < high < np.inf:
+            bias = 0.5 * (low + high)
+    return bias, sums
+
+
 @kernel(fastmath=LANES)
 def _balance(ya, cost, p):
     """Scale the heavier class of each member so that ya sums to 0: a feasible dual point.
@@ -594,6 +635,18 @@ def _balance(ya, cost, p):
 
 
 @kernel
+def _evaluate(XW, b, y, cost, share, p, delta, ya):
+    """Loss at the best biases, and the loss part of the dual value; overwrites b and ya."""
+    loss, dual, balanced = 0.0, 0.0, True
+    for t in range(XW.shape[0]):
+        b[t], sums = _best_bias(XW[t], b[t], y, cost[t], share[t], p, delta, ya[t])
+        loss += sums[3]
+        dual += sums[1] - (p - 1.0) * sums[4]
+        balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
+    return loss, dual if balanced else _balance(ya, cost, p)
+
+
+@kernel
 def _exclusivity(W, D, step, side, G, beta):
     """The regulariser at V = W + step D, its slope along D, its conjugate at G, <V, G>, <D, G>.
 
@@ -614,6 +667,39 @@ def _exclusivity(W, D, step, side, G, beta):
         slope += s * ds
         conjugate += 0.5 * m * m - beta * m if m > beta else -0.5 * beta * beta
     return value, slope, conjugate, inner, along
+
+
+@kernel
+def _step_length(here, ahead, y, cost, share, powers, slopes, ya):
+    """Where in (0, 1) the objective stops falling, by its slope, which is (at 0, at 1) = slopes.
+
+    here = W, XW, b, ahead = their moves, powers = p, beta, delta; overwrites ya.
+    """
+    (W, XW, b), (move, XM, move_b), (p, beta, delta) = here, ahead, powers
+    first, last = slopes
+    low, high, flat, step = 0.0, 1.0, FLAT * abs(first), 0.0
+    xw = np.empty(y.shape[0])
+    for _ in range(30):
+        step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)
+        slope = _exclusivity(W, move, step, -1.0, W, beta)[1]
+        for t in range(XW.shape[0]):
+            for i in range(y.shape[0]):
+                xw[i] = XW[t, i] + step * XM[t, i]
+            bias = b[t] + step * move_b[t]
+            if p == 1.0 or p == 2.0:
+                sums = _loss_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
+            else:
+                sums = _power_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
+            slope -= sums[0] * move_b[t]
+            for i in range(y.shape[0]):
+                slope -= ya[t, i] * XM[t, i]
+        if slope > 0.0:
+            high, last = step, slope
+        else:
+            low, first = step, slope
+        if abs(slope) <= flat:
+            break
+    return step
 
 
 @kernel
@@ -669,6 +755,50 @@ def _bends(ya, cost, p, delta, bend):
                 second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
                 second = 1.0 / (delta + 1.0 / second)
         bend[i] = cost[i] * second
+
+
+@kernel(fastmath=LANES)
+def _small_curvature(X, bend, centre, H):
+    """What _curvature says, of one member and few columns; overwrites centre and H."""
+    d = X.shape[1]
+    row, mean, weight = np.empty(d), np.zeros(d), 0.0
+    for j in range(d):
+        for k in range(d):
+            H[j, k] = 0.0
+    for i in range(X.shape[0]):
+        if bend[i] > 0.0:
+            weight += bend[i]
+            for j in range(d):
+                row[j] = X[i, j] - centre[j]
+                mean[j] += bend[i] * row[j]
+            for j in range(d):
+                weighted = bend[i] * row[j]
+                for k in range(j + 1):
+                    H[j, k] += weighted * row[k]
+    if weight > 0.0:
+        for j in range(d):
+            for k in range(j + 1):
+                H[j, k] -= mean[j] * mean[k] / weight
+                H[k, j] = H[j, k]
+        for j in range(d):
+            centre[j] += mean[j] / weight
+
+
+@kernel
+def _is_far(X, stride):
+    """Whether some column's mean is many times its spread, by every stride-th row."""
+    for j in range(X.shape[1]):
+        mean, square, count = 0.0, 0.0, 0
+        for i in range(0, X.shape[0], stride):
+            off = X[i, j] - X[0, j]
+            mean += off
+            square += off * off
+            count += 1
+        mean /= count
+        spread = math.sqrt(max(square / count - mean * mean, 0.0))
+        if abs(X[0, j] + mean) > FAR * spread:
+            return True
+    return False
 
 
 @kernel
@@ -986,35 +1116,6 @@ def _certificate(problem, W, b, dual, tol):
     return float(objective), float(residual) if residual == residual else math.inf
 
 
-def _best_bias(terms, xw, bias, y, cost, share, p, delta, ya):
-    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums."""
-    bias, low, high, width = float(bias), -math.inf, math.inf, 1.0
-    for _ in range(200):
-        sums = terms(xw, bias, y, cost, share, p, delta, ya)
-        balance, total, bend, _, _ = sums
-        if abs(balance) <= BALANCE * total:
-            break
-        if balance > 0.0:
-            low = bias
-        else:
-            high = bias
-        new = bias + balance / bend if bend > 0.0 else math.nan
-        if not low < new < high:  # Newton left the bracket: widen or halve it
-            new = high - width if low == -math.inf else low + width
-            if high - low < math.inf:
-                new = 0.5 * (low + high)
-            width *= 2.0
-        if new == bias:
-            break
-        bias = new
-    if total == 0.0:  # no row has a loss: take the middle of where that is so
-        edge = (y * (1.0 + share * delta) - xw)[cost > 0]
-        upper = y[cost > 0] > 0
-        low, high = edge[upper].max(initial=-np.inf), edge[~upper].min(initial=np.inf)
-        bias = 0.5 * (low + high) if -np.inf < low < high < np.inf else bias
-    return bias, sums
-
-
 def _curvature(X, bend, centre):
     """sum_i bend_ti (x_i - c_t)(x_i - c_t)' of each member t (T, d, d), and the means c (T, d).
 
@@ -1022,8 +1123,11 @@ def _curvature(X, bend, centre):
     """
     (n, d), T = X.shape, bend.shape[0]
     H, new = np.zeros((T, d, d)), centre.copy()
-    rows = np.empty((min(n, CHUNK), d + 1))
+    rows = np.empty((min(n, CHUNK), d + 1)) if d > TINY_SIDE else None
     for t in range(T):
+        if rows is None:
+            _small_curvature(X, bend[t], new[t], H[t])
+            continue
         full, start = np.zeros((d + 1, d + 1)), 0
         while start < n:
             k, start = _curved_rows(X, centre[t], bend[t], start, rows)
@@ -1185,21 +1289,6 @@ def _model_minimum(W, G, H, beta, target, enough):
     return best
 
 
-def _step_length(slope_at, first, last):
-    """Where in (0, 1) a convex function stops falling, by its slope: first at 0, last at 1."""
-    low, high, flat = 0.0, 1.0, FLAT * abs(first)
-    for _ in range(30):
-        step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)
-        slope = slope_at(step)
-        if slope > 0:
-            high, last = step, slope
-        else:
-            low, first = step, slope
-        if abs(slope) <= flat:
-            break
-    return step
-
-
 def _newton(problem, tol, steps, start, pulse):
     """Semismooth Newton from start = (W, b, H, centre, delta); returns it at the end, and ya.
 
@@ -1212,29 +1301,13 @@ def _newton(problem, tol, steps, start, pulse):
     XW, XM = W @ X.T, np.empty((T, n))
     ya, share, bend = np.empty((T, n)), np.zeros((T, n)), np.empty((T, n))
     move, factor = np.empty((T, d)), np.empty((d, d))
-    terms = _loss_terms if p in (1.0, 2.0) else _power_terms
     gradients, work = single and p >= 2 and d >= 5 * CG_PART, np.empty((3, d))
     last_gap, last_G = np.inf, None
     best, best_residual = None, np.inf
 
     def evaluate():
         """Loss, its part of the dual value and X' ya, at the best biases."""
-        loss, dual, balanced = 0.0, 0.0, True
-        for t in range(T):
-            b[t], sums = _best_bias(terms, XW[t], b[t], y, cost[t], share[t], p, delta, ya[t])
-            loss += sums[3]
-            dual += sums[1] - (p - 1.0) * sums[4]
-            balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
-        return loss, dual if balanced else _balance(ya, cost, p), ya @ X
-
-    def slope_at(step):
-        """Slope of the objective along the move, behind the given step; overwrites ya."""
-        slope = _exclusivity(W, move, step, -1.0, G, beta)[1]
-        for t in range(T):
-            bias = b[t] + step * move_b[t]
-            sums = terms(XW[t] + step * XM[t], bias, y, cost[t], share[t], p, delta, ya[t])
-            slope -= ya[t] @ XM[t] + sums[0] * move_b[t]
-        return slope
+        return *_evaluate(XW, b, y, cost, share, p, delta, ya), ya @ X
 
     def step_by_gradients():
         """Newton's step without the Hessian, where few products with it are enough."""
@@ -1304,7 +1377,8 @@ def _newton(problem, tol, steps, start, pulse):
         if last > OVERSHOOT * abs(first):
             b[:] = old_b
             XW -= XM
-            step = _step_length(slope_at, first, last)
+            here, ahead = (W, XW, b), (move, XM, move_b)
+            step = _step_length(here, ahead, y, cost, share, (p, beta, delta), (first, last), ya)
             move *= step
             b += step * move_b
             XW += step * XM
@@ -1474,8 +1548,7 @@ def _solve(problem, tol, max_iter, tell):
     W, b = np.zeros((T, d)), np.zeros(T)
     if not both.all():  # a sample of one class: w = 0, and the bias is that class
         b[~both] = np.where(cost[~both] @ y > 0, 1.0, -1.0)
-    sample = X[:: n // 64 + 1]
-    far = (np.abs(sample.mean(0)) > FAR * sample.std(0)).any()
+    far = _is_far(X, n // 64 + 1)
     centre = X.mean(0) if far else np.zeros(d)
     inner = _Problem(X - centre if far else X, y, cost if both.all() else cost[both], p, beta)
     turn = None
