@@ -77,7 +77,8 @@ MODEL_STEPS = 60  # ... for so many steps at the most
 INSIDE = 0.1  # the interior point method starts this part of the typical size off its bounds
 STUCK = 1e-14  # ... ends where its steps get shorter than this,
 IDLE = 20  # ... and ends after so many iterations without progress
-ZEROS = 1.0, 1e-2, 1e-4  # ... a weight below this part of its multiplier is zero
+ZEROS = 1.0, 1e-2, 1e-4  # ... a weight below this part of its multiplier is zero; if that
+POLISH = 5  # ... would cost the certificate, it goes on for so many iterations
 REFINE = 2  # ... corrections of each of its directions by what rounding left over
 BOUNDARY = 0.995  # ... and goes this part of the way to them
 CHECK_EVERY = 10  # iterations between two certificates of the splitting
@@ -1392,7 +1393,7 @@ def _newton(problem, tol, steps, start, pulse):
     return (W, b, H, centre, delta), ya, curvature
 
 
-def _solve_newton(problem, tol, pulse):
+def _solve_newton(problem, tol, pulse, samples=True):
     """Newton on nested samples of the rows, each solution the start of the next, then on all."""
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
@@ -1401,7 +1402,7 @@ def _solve_newton(problem, tol, pulse):
         sizes.append(size)
         size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
     state = np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), DELTA if p < 2 else 0.0
-    for size in sizes[:0:-1]:  # all but the full set, smallest first
+    for size in sizes[:0:-1] if samples else ():  # all but the full set, smallest first
         i, stride = np.arange(size), n // size
         rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
         part = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
@@ -1459,6 +1460,7 @@ def _solve_interior(problem, tol, pulse):
     bend, pull, centre = np.empty((T, n)), np.empty((T, n)), np.zeros((T, d))
     count = live.sum() * (2 if p == 1 else 1) + (0 if single else P.size)
     best, best_residual, least, idle = None, np.inf, np.inf, 0
+    zeroed, polished = None, 0
     while idle < IDLE:
         ya = y * state[0]
         unbalanced, G = ya.sum(1), ya @ X
@@ -1468,7 +1470,13 @@ def _solve_interior(problem, tol, pulse):
         idle += 1
         if residual < best_residual:
             best, best_residual, idle = (W.copy(), b.copy(), ya), residual, 0
-        if pulse(objective, residual) or residual <= tol:
+        stop = pulse(objective, residual)
+        if residual <= tol and not single:
+            for sure in ZEROS:
+                if zeroed is None:
+                    zeroed = _with_zeros(problem, W, b, (P <= sure * Q).all(0), dual, tol)
+            polished += 1
+        if stop or zeroed is not None or (residual <= tol and (single or polished == POLISH)):
             break
         XW = W @ X.T
         total = _row_products(cost, p, state, move, 0.0) + (0.0 if single else (P * Q).sum())
@@ -1528,12 +1536,18 @@ def _solve_interior(problem, tol, pulse):
         else:
             P, Q = P + step * dP, Q + step * dQ
             W = P[0] - P[1]
-    if residual <= tol and not single:  # exact zeros, as many as the certificate allows
-        for sure in ZEROS:
-            V = np.where((P <= sure * Q).all(0), 0.0, W)
-            if abs(_objective(problem, V, b) - dual) <= tol * objective:
-                return V, b, ya
-    return best
+    return (*zeroed, ya) if zeroed is not None else best
+
+
+def _with_zeros(problem, W, b, zero, dual, tol):
+    """W and b with exact zeros where said, or None if that costs the certificate."""
+    V = np.where(zero, 0.0, W)
+    lost = np.where(problem.cost > 0, problem.y * ((W - V) @ problem.X.T), 0.0).max()
+    for k in (1.0, 1.0 + max(lost, 0.0)):  # a longer V makes up for what the margins lost
+        objective = _objective(problem, k * V, k * b)
+        if abs(objective - dual) <= tol * objective:
+            return k * V, k * b
+    return None
 
 
 def _solve(problem, tol, max_iter, tell):
@@ -1564,7 +1578,7 @@ def _solve(problem, tol, max_iter, tell):
         stopped = stopped or count >= max_iter - (rows is not None)
         return stopped
 
-    ways = _solve_newton, _solve_interior
+    ways = partial(_solve_newton, samples=max_iter > 1), _solve_interior
     if (p < 2 or n < FEW_ROWS * d) and (len(inner.cost) > 1 or beta > 0):
         ways = ways[::-1] if d <= SMALL else ways[1:]
     if not both.any():
