@@ -8,21 +8,30 @@ Problem (minimised over w_1..w_T and b_1..b_T):
     member: all ones in the paper, bootstrap counts with sampling="bootstrap". The ensemble is the
     mean of the members. T = 1 is the primal SVM (PSVM).
 
-Method    "auto": semismooth Newton on all members at once. An iteration costs two products with X
-          and, when the curvature is formed anew, O(n d^2) a member. Powers below 2 lack a usable
-          second derivative: there the loss is replaced by its proximal envelope, and multipliers
-          move after each inner solution (augmented Lagrangian). The bias is minimised exactly
-          after every step, which makes the dual point feasible: its gap certifies the answer,
-          and the fit stops on it. Many rows are solved on nested samples first, to start close;
-          few rows a feature, with losses that grow in stages.
+Method    "auto" where one machine is sought, or where members meet (different samples or beta > 0)
+          in many rows with p >= 2: semismooth Newton on all members at once. An iteration costs
+          two products with X and, when the curvature is formed anew, O(n d^2) a member; where a
+          few products with the curvature are enough, conjugate gradients do without it. Powers
+          below 2 lack a usable second derivative: there the loss is replaced by its proximal
+          envelope, and multipliers move after each inner solution (augmented Lagrangian). Many
+          rows are solved on nested samples first, to start close.
+          "auto" elsewhere, and where Newton does not arrive: a primal-dual interior point method
+          on the whole problem, 10 to 60 iterations at any scale and shape, each O(n d^2 + d^3) a
+          member, or O(d r^2 + r^3) where all members together have r < d rows.
+          The answer is certified by a feasible dual point: objective and gap are computed anew
+          from the coefficients that are returned, and the fit ends when the gap, relative to the
+          objective, is below tol. Far columns are centred first: the bias is free.
           Equal samples: one machine with lam/T and beta/T is the exact answer for all members.
           "alm": the paper's splitting with a balanced penalty, certified.
           "paper": Algorithm 2 as printed.
 Reference Guo, Wang, Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier",
-          IJCAI 2017; Algorithms 1-2, equations (5)-(18).
+          IJCAI 2017; Algorithms 1-2, equations (5)-(18). Mehrotra, "On the implementation of a
+          primal-dual interior point method", SIAM J. Optimization 1992.
 Departs   The growing penalty (rho = 1.1) freezes before the optimum; "auto" and "alm" reach it.
           With equal samples all members are equal at the optimum: the ensemble is PSVM(lam/T).
-          The row step (8) is solved exactly; prox="reweighted" restores the re-weighting.
+          The row step (8) is solved exactly; prox="reweighted" restores the re-weighting, which
+          runs until it changes by less than 1e-12. "paper" warns of the gap that it leaves.
+          A sample of one class gives a member w = 0 whose bias is that class.
 Symbols   paper      here        meaning                          shape
           W^T, b     W, b        members, one a row               (T, d), (T,)
           P^T        P           copy of W in the splitting       (T, d)
@@ -74,13 +83,13 @@ MODEL_TOL = 0.01  # a Newton model is solved to this part of the gap, by row swe
 SWEEP = 0.9  # ... as long as each brings it to this part of the last; is it then not even
 MODEL_ENOUGH = 0.1  # ... this part of the gap, an interior point method goes on
 MODEL_STEPS = 60  # ... for so many steps at the most
-INSIDE = 0.1  # the interior point method starts this part of the typical size off its bounds
-STUCK = 1e-14  # ... ends where its steps get shorter than this,
-IDLE = 20  # ... and ends after so many iterations without progress
-ZEROS = 1.0, 1e-2, 1e-4  # ... a weight below this part of its multiplier is zero; if that
-POLISH = 5  # ... would cost the certificate, it goes on for so many iterations
-REFINE = 2  # ... corrections of each of its directions by what rounding left over
-BOUNDARY = 0.995  # ... and goes this part of the way to them
+INSIDE = 0.1  # the interior point method starts this part of the typical size off its bounds,
+BOUNDARY = 0.995  # ... goes this part of the way to them, corrects each direction
+REFINE = 2  # ... so many times by what rounding left over, and ends
+STUCK = 1e-14  # ... where its steps get shorter than this, or
+IDLE = 20  # ... after so many iterations without progress
+ZEROS = 1.0, 1e-2, 1e-4  # a weight below this part of its multiplier is exactly zero; where that
+POLISH = 5  # ... costs the certificate, the method goes on for so many iterations
 CHECK_EVERY = 10  # iterations between two certificates of the splitting
 FAR = 100.0  # columns whose mean is more than this many times their spread are centred
 ERROR_PART = 0.01  # rounding errors up to this part of tol are added to the gap, not avoided
@@ -1674,12 +1683,14 @@ class ExRM(_Protocol):
         "rbf" maps the rows to kernel values at landmarks first: the exact kernel machine when there
         are no more rows than landmarks, the Nystrom approximation otherwise.
     gamma : "scale" or float > 0
-        Width of the rbf kernel exp(-gamma |x - x'|^2); "scale" is 1 / (d * variance of X).
+        Width of the rbf kernel exp(-gamma |x - x'|^2); "scale" is 1 / (d * variance of X). Rows of
+        weight 0 count neither here nor as landmarks.
     n_landmarks : int >= 1
         Number of landmarks, drawn from the training rows.
     solver : "auto", "alm" or "paper"
-        Newton (certified), the paper's splitting made convergent (certified), or Algorithm 2 as
-        printed: it stops on the change of the objective and may be far from the optimum.
+        Newton or interior point (certified), the paper's splitting made convergent (certified), or
+        Algorithm 2 as printed: it stops on the change of the objective and may be far from the
+        optimum, which a warning says.
     rho : float > 1
         Growth of the penalty; solver="paper" only.
     prox : "exact" or "reweighted"
@@ -1687,21 +1698,25 @@ class ExRM(_Protocol):
     tol : float > 0
         Target for `residual_`; not used by solver="paper".
     max_iter : int >= 1
-        Most iterations.
+        Most iterations, those on samples of the rows included.
     random_state : None or int
         Seed of the bootstrap and of the landmarks.
     verbose : int
         1 prints a line an iteration.
     callback : None or callable
-        Called as callback(self, iteration, info) after every iteration; True stops.
+        Called as callback(self, iteration, info) after every iteration; True stops. info has
+        "objective" and "residual", and "rows" where these belong to a sample of so many rows.
 
     Attributes
     ----------
     coef_ (T, d), intercept_ (T,) : the members
     ensemble_coef_ (d,), ensemble_intercept_ : their mean
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem, certified duality gap / max(1, objective_)
-    n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
+    objective_, residual_ : value of the problem, and its certified duality gap / objective_; both
+        are computed anew from coef_ and intercept_. The divisor is at least 1e-200, since the
+        objective is 0 where every sample has one class only
+    n_iter_ : iterations, those on samples of the rows included
+    converged_, trace_ : residual_ <= tol; objective per iteration on all rows
     classes_, n_features_in_ : as in scikit-learn
 
     Example
