@@ -1716,7 +1716,7 @@ class ExRM(_Protocol):
         are computed anew from coef_ and intercept_. The divisor is at least 1e-200, since the
         objective is 0 where every sample has one class only
     n_iter_ : iterations, those on samples of the rows included
-    converged_, trace_ : residual_ <= tol; objective per iteration on all rows
+    converged_, trace_ : residual_ <= tol; objective per iteration on all rows, objective_ last
     classes_, n_features_in_ : as in scikit-learn
 
     Example
@@ -1790,7 +1790,7 @@ class ExRM(_Protocol):
         self.ensemble_coef_ = self.weights_ @ self.coef_
         self.ensemble_intercept_ = float(self.weights_ @ self.intercept_)
         self.objective_, self.residual_ = scale * objective, residual
-        self.n_iter_, self.trace_ = last, np.array(trace)
+        self.n_iter_, self.trace_ = last, np.array([*trace[:-1], self.objective_])
         self.converged_ = bool(residual <= self.tol)
         if not self.converged_:
             warnings.warn(self._advice(X), ConvergenceWarning, stacklevel=2)

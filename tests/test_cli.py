@@ -222,7 +222,8 @@ def test_figures_of_the_method(report):
 
 def test_paper_solver_admits_its_gap(report):
     lines = report("exrm", "--data", "heart", "--trials", 2, "--solver", "paper")
-    assert "not the optimum" in lines["certified gap"] and "warning" not in lines
+    assert "not the optimum" in lines["certified gap"]
+    assert "use solver='auto'" in lines["warning"]
 
 
 def test_greedy_methods_claim_no_certificate(report, tmp_path):

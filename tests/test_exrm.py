@@ -980,7 +980,7 @@ def test_callback_stops_and_sees_the_trace():
     with pytest.warns(ConvergenceWarning):
         model = PSVM(callback=stop_at_2).fit(X, y)
     assert model.n_iter_ == 2 and [s[0] for s in seen] == [1, 2]
-    assert_array_equal(model.trace_, [s[1] for s in seen])
+    assert_allclose(model.trace_, [s[1] for s in seen], rtol=1e-12)
     assert_allclose(model.residual_, seen[-1][2], rtol=1e-12)
 
 
