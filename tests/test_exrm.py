@@ -473,6 +473,23 @@ def test_best_bias_is_a_minimum(p):
     assert_allclose(loss(bias), found.fun, rtol=1e-3 if p < 2 else 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("p", "delta"), [(1.0, 0.3), (1.5, 0.2), (1.5, 0.0), (2.0, 0.0), (3.0, 0.0)]
+)
+def test_bends_are_second_derivatives(p, delta):
+    """... of the loss, or of its envelope of width delta, by differences of the first."""
+    rng = np.random.default_rng(13)
+    y, cost = np.where(rng.random(30) < 0.5, 1.0, -1.0), rng.random(30) + 0.1
+    share, xw, bend = np.zeros(30), 2 * rng.normal(size=30), np.empty(30)
+    terms = exrm._loss_terms if p in (1, 2) else exrm._power_terms
+    low, here, high = np.empty(30), np.empty(30), np.empty(30)
+    for shift, ya in ((-1e-6, low), (0.0, here), (1e-6, high)):
+        terms(xw + shift, 0.0, y, cost, share, p, delta, ya)
+    exrm._bends(here, cost, p, delta, bend)
+    assert (bend > 0).any() and (bend == 0).any()
+    assert_allclose(bend, (low - high) / 2e-6, rtol=1e-4, atol=1e-7)
+
+
 @pytest.mark.parametrize("d", [3, 40])
 def test_curvature_is_the_weighted_scatter(d):
     """Both ways, up to 16 columns and above; more rows than one chunk."""
@@ -610,6 +627,15 @@ def test_rows_move_along_newtons_direction(p):
     shrink = (-move / state).max()
     shrink = max(shrink, (move[0] / (cost - alpha)).max()) if p == 1 else shrink
     assert_allclose(worst, max(shrink, 0.0), rtol=1e-12)
+    if p == 1:  # margins that fall push alpha up to its bound, and nothing else binds before
+        roomy = np.array([0.9 * cost, r, e])
+        exrm._row_system(y, cost, p, mu, 0.0, XW, b, roomy, move, bend, pull)
+        steep = -1e5 * np.repeat(y[None], T, axis=0)
+        worst = exrm._row_moves(y, cost, p, mu, 0.0, bend, pull, steep, roomy, move)
+        bound = (move[0] / (0.1 * cost)).max()
+        assert bound > (-move / roomy).max()
+        assert_allclose(worst, bound, rtol=1e-12)
+        move[:] = 0.0
     total = alpha * r + ((cost - alpha) * e if p == 1 else 0.0)
     assert_allclose(exrm._row_products(cost, p, state, move, 0.0), total.sum())
 
