@@ -50,7 +50,7 @@ from numba import njit
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
-ROUNDING = 1e-14  # constraints hold to this
+ROUNDING, EDGE = 1e-14, 1e-12  # constraints hold to this; a mu above its limit by this is at it
 RIDGE, SMALL = 1e-12, 1e-6  # dependent voters leave a master definite: on its diagonal, relative
 LEAST = 1e-8  # the same in the problem itself: MinCq's optimum of the least norm
 SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
@@ -715,7 +715,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge
             room = (low[j] if move < 0.0 else high[j]) - x[j]
             if abs(move) * step > abs(room):
                 step, place = room / move, i
-        if not tight and value + step * slope < floor:
+        if not tight and slope < 0.0 and value + step * slope < floor:
             step, place = max((floor - value) / slope, 0.0), count
         value += step * slope
         longest = 0.0
@@ -1558,11 +1558,12 @@ class _Generated(_Vote):
         total, balance = weight.sum(), pool.products(weight)
         first = pool.products(weight * y) / total  # sums of whole weights are exact
         edges = self._both(first)
-        floor, D, scale = self._terms(edges.max(), total, weight.size)
+        inside = np.zeros(edges.size, np.bool_)
+        floor, D, scale = self._terms(edges[_best_outside(edges, inside)], total, weight.size)
         masters = list(MASTERS[self.master])
         master, limit = masters.pop(0)(), min(self.max_columns or edges.size, edges.size)
         base, signs = np.empty(limit, np.intp), np.empty(limit)
-        inside, size = np.zeros(edges.size, np.bool_), min(64, limit)
+        size = min(64, limit)
         gram, P = np.empty((size, pool.size)), np.zeros((size, size))
         rows, value = np.ones((2, limit)), np.array([1.0, floor])
         q, c, low, high = np.zeros(limit), np.zeros(limit), np.zeros(limit), np.full(limit, np.inf)
@@ -1646,13 +1647,13 @@ callback : as in _Vote
 
     def _terms(self, best, total, n):
         """Least first moment, weight of the variance, and what the objective is divided by."""
-        if best < self.mu:
+        if best < (1.0 - EDGE) * self.mu:
             advice = f"choose mu in (0, {_rounded(best)}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
                 f"these rows; {advice}"
             )
-        return self.mu, 0.0, 1.0
+        return min(self.mu, best), 0.0, 1.0
 
 
 class MDBoost(_Generated):
@@ -1712,7 +1713,8 @@ class MinCq(_Vote):
         first = pool.products(weight * y) / total
         size = np.abs(first)
         top = size.mean()
-        if top < self.mu:
+        mu = min(self.mu, top)
+        if top < (1.0 - EDGE) * self.mu:
             advice = f"choose mu in (0, {_rounded(top)}]" if top > 0 else BETTER
             raise ValueError(
                 f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
@@ -1735,22 +1737,23 @@ class MinCq(_Vote):
             kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
             order = np.argsort(kinks)
             past = np.cumsum(size[order])
-            place = np.searchsorted(past, 0.5 * (past[-1] + n * self.mu))
+            place = np.searchsorted(past, 0.5 * (past[-1] + n * mu))
             beta = kinks[order][min(place, n - 1)]
-            dual = beta * self.mu - second - np.abs(2.0 * correlation - beta * first).mean()
+            dual = beta * mu - second - np.abs(2.0 * correlation - beta * first).mean()
             return self._report(second, second - dual, n)
 
-        start = self.mu / top * np.sign(first)  # n w
+        start = mu / top * np.sign(first)  # n w
         for master in MASTERS[self.master]:
             x = start.copy()
             if master is _ActiveSet:
-                x, stop = self._approach(K, first, start, report)
+                x, stop = self._approach(K, first, mu, start, report)
                 if stop:
                     break
             stop = master().solve(
-                n, K, np.zeros(n), first[None] / n, np.array([self.mu]), False, low, high, x,
+                n, K, np.zeros(n), first[None] / n, np.array([mu]), False, low, high, x,
                 lambda x=x: report(x),
             )  # fmt: skip
+            x = self._balanced(x, first, mu)
             if stop or report(x) or self.residual_ <= self.eps:
                 break
         w = x / n
@@ -1758,7 +1761,16 @@ class MinCq(_Vote):
         g = y * pool.combine(w)
         return chosen, np.abs(w), weight / total * (beta - 2.0 * g)
 
-    def _approach(self, K, first, start, report):
+    @staticmethod
+    def _balanced(x, first, mu):
+        """mean(first x) = mu once more: x is shortened, or mixed with the largest vote there is."""
+        mean, top = (first * x).mean(), np.abs(first).mean()
+        if mean >= mu:
+            return mu / mean * x
+        side = np.where(first == 0, x, np.sign(first))
+        return x + min((mu - mean) / (top - mean), 1.0) * (side - x)
+
+    def _approach(self, K, first, mu, start, report):
         """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: every
         variable changes sides at once. Returns x, or start where that went round in circles, and
         whether the callback said stop. O(n^3) a round."""
@@ -1768,13 +1780,13 @@ class MinCq(_Vote):
             f = np.flatnonzero(free)
             known = np.column_stack([-(K[f] @ x), first[f]])
             plain, along = np.linalg.solve(K[np.ix_(f, f)], known).T
-            lam = (n * self.mu - first @ x - first[f] @ plain) / (first[f] @ along)
+            lam = (n * mu - first @ x - first[f] @ plain) / (first[f] @ along)
             x[f] = plain + lam * along
             reduced = K @ x - lam * first
             new = np.where(free, (x > 1.0) * 1.0 - (x < -1.0), sides * (sides * reduced <= 0.0))
             moved = int((new != sides).sum())
             fewest, late = (moved, 0) if moved < fewest else (fewest, late + 1)
-            near = _towards(start, x, first[None] / n, np.array([self.mu]), False, -1.0, 1.0)
+            near = self._balanced(np.clip(x, -1.0, 1.0), first, mu)
             if report(near):
                 return near, True
             if not moved:
