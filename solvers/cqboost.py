@@ -1590,7 +1590,8 @@ class _Generated(_Vote):
                     q[now], gram, base, signs, e[now], first, floor, D, edges
                 )
                 objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
-                stop = self._report(scale * objective, scale * (edges.max() - nu), k + 1)
+                gap = edges.max() - nu + EPS * abs(b)  # example weights have the rounding of b
+                stop = self._report(scale * objective, scale * gap, k + 1)
                 done = stop or self.residual_ <= self.eps
                 last = k + 1 == limit or edges[_best_outside(edges, inside)] <= nu
                 if done or not last or k + 1 == self.max_columns or not masters:
@@ -1740,7 +1741,7 @@ class MinCq(_Vote):
             place = np.searchsorted(past, 0.5 * (past[-1] + n * mu))
             beta = kinks[order][min(place, n - 1)]
             dual = beta * mu - second - np.abs(2.0 * correlation - beta * first).mean()
-            return self._report(second, second - dual, n)
+            return self._report(second, second - dual + EPS * abs(beta), n)
 
         start = mu / top * np.sign(first)  # n w
         for master in MASTERS[self.master]:

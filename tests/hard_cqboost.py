@@ -186,8 +186,8 @@ def main():
     print(f"{len(fitted) - len(left)} converged, {len(left)} not, {len(false)} not honest")
     for title, some in (("not converged", left), ("not honest", false)):
         for r in some:
-            print(f"  {title}: {r['name']}: residual {r['residual']:.1e}, true gap {r['gap']:.1e}, "
-                  f"eps {r['eps']:.1e}, violation {r['violation']:.1e}; {r['warning']}")  # fmt: skip
+            figures = {key: f"{r[key]:.1e}" for key in ("residual", "gap", "eps", "violation")}
+            print(f"  {title}: {r['name']}: {figures} {r['warning']}")
     print(f"longest fit {slow['seconds']:.2f} s: {slow['name']}")
     return 1 if false else 0
 
