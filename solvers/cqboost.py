@@ -37,6 +37,7 @@ Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
 Origin    ensolve, solvers/cqboost.py, MIT licence
 """
 
+import decimal
 import inspect
 import json
 import math
@@ -1010,12 +1011,13 @@ def _interior(A, cost, square, pairs, watch):
 
     watch(a, q), the multipliers of the rows and the weights, is asked after every step whether
     to stop; returns the last of them. Mehrotra's predictor and corrector; the unknowns are also
-    the slacks s of the rows and the multipliers r of xi and u of q. O(n k min(n, k)) a step.
+    the slacks s of the rows and the multipliers r of xi and u of q. O(n k^2) a step, and if
+    square O(n k min(n, k)).
     """
     from scipy.linalg import cho_factor, cho_solve
 
     n, k = A.shape
-    signed, pairs = pairs and square, pairs and not square
+    signed, pairs, narrow = pairs and square, pairs and not square, k <= n or not square
     both = (lambda v: np.concatenate([v, -v])) if pairs else (lambda v: v)
     size = 2 * k if pairs else k
     q, u = (np.zeros(k), np.zeros(k)) if signed else (np.full(size, 0.01), np.ones(size))
@@ -1027,7 +1029,7 @@ def _interior(A, cost, square, pairs, watch):
         t = to_a / a - to_r / r + lack
         b = both((d * t) @ A) + rest + to_u * inverse
         w = b[:k] / E[:k] - b[k:] / E[k:] if pairs else b / E
-        if k <= n:
+        if narrow:
             v = cho_solve(factor, F * w, check_finite=False)
         else:
             v = w - cho_solve(factor, A @ w, check_finite=False) @ A / F
@@ -1044,36 +1046,37 @@ def _interior(A, cost, square, pairs, watch):
         bounded = move[:4] if signed else move
         return 1.0 / max(1.0, *(float(np.max(-dz / z)) for z, dz in bounded))
 
-    for _ in range(STEPS):
-        r = cost - a
-        lack = 1.0 - A @ (q[:k] - q[k:] if pairs else q) - xi + s
-        rest = u + both(a @ A) - (q if square else 1.0)
-        inverse = np.zeros(k) if signed else 1.0 / q
-        E, d = u * inverse + square, 1.0 / (s / a + xi / r)
-        F = 1.0 / (1.0 / E[:k] + 1.0 / E[k:]) if pairs else E
-        B = A * np.sqrt(d)[:, None] if k <= n else A / np.sqrt(F)
-        M = B.T @ B if k <= n else B @ B.T
-        M.flat[:: min(n, k) + 1] += F if k <= n else 1.0 / d
-        try:
-            factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            break
-        mean = (a @ s + r @ xi + u @ q) / count
-        move = step(-a * s, -r * xi, -u * q)
-        t, (da, dxi, ds, dr, dq, du) = longest(move), (dz for _, dz in move)
-        left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
-        left += (u + t * du) @ (q + t * dq)
-        goal = mean * (left / count / mean) ** 3
-        move = step(goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du)
-        t = INSIDE * longest(move)
-        after = [z + t * dz for z, dz in move]
-        after[3] = cost - after[0]
-        good = all((z > 0.0).all() for z in (after[:4] if signed else after))
-        if not good or not all(np.isfinite(z).all() for z in after):
-            break
-        a, xi, s, _, q, u = after
-        if watch(a, q):
-            break
+    with np.errstate(all="ignore"):  # what is not finite ends it
+        for _ in range(STEPS):
+            r = cost - a
+            lack = 1.0 - A @ (q[:k] - q[k:] if pairs else q) - xi + s
+            rest = u + both(a @ A) - (q if square else 1.0)
+            inverse = np.zeros(k) if signed else 1.0 / q
+            E, d = u * inverse + square, 1.0 / (s / a + xi / r)
+            F = 1.0 / (1.0 / E[:k] + 1.0 / E[k:]) if pairs else E
+            B = A * np.sqrt(d)[:, None] if narrow else A / np.sqrt(F)
+            M = B.T @ B if narrow else B @ B.T
+            M.flat[:: len(M) + 1] += F if narrow else 1.0 / d
+            try:
+                factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                break
+            mean = (a @ s + r @ xi + u @ q) / count
+            move = step(-a * s, -r * xi, -u * q)
+            t, (da, dxi, ds, dr, dq, du) = longest(move), (dz for _, dz in move)
+            left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
+            left += (u + t * du) @ (q + t * dq)
+            goal = mean * (left / count / mean) ** 3
+            move = step(goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du)
+            t = INSIDE * longest(move)
+            after = [z + t * dz for z, dz in move]
+            after[3] = cost - after[0]
+            good = all((z > 0.0).all() for z in (after[:4] if signed else after))
+            if not good or not all(np.isfinite(z).all() for z in after):
+                break
+            a, xi, s, _, q, u = after
+            if watch(a, q):
+                break
     return a, q
 
 
@@ -1167,13 +1170,8 @@ def _part(X, rows):
 
 def _rounded(limit, up=False):
     """Six digits of a limit that can be used as they are printed: on its safe side."""
-    unit = 10.0 ** (math.floor(math.log10(limit)) - 5)
-    text = f"{limit:.6g}"
-    for k in (0, 1, 2):
-        if float(text) >= (1.0 + TINY) * limit if up else float(text) <= limit:
-            break
-        text = f"{(round(limit / unit) + (k + 1) * (1 if up else -1)) * unit:.6g}"
-    return text
+    way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    return f"{float(way.create_decimal_from_float((1.0 + TINY) * limit if up else limit)):.6g}"
 
 
 def _quantiles(values, weight, shares):
