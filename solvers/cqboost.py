@@ -10,21 +10,31 @@ weights that sum to 1, mu_1 = v.g and mu_2 = v.g^2 the first two moments of the 
     CGBoost  min |q|^2 / 2 + C sum xi    A q >= 1 - xi, q >= 0, xi >= 0
 
     A sample weight of 2 is the row twice. Voters: decision stumps, rbf kernels at training points,
-    the paper's two continuous sets, each with its complement -h, or classifiers fitted elsewhere.
+    the paper's two continuous sets, each with its complement -h; or classifiers fitted elsewhere,
+    a matrix or a function of votes or of probabilities.
 
-Method    Solve the problem for the voters chosen so far (the master), get example weights a from
-          it, add the voter with the largest edge A_j'a, repeat. The edges of ALL voters bound the
-          optimum of the full problem from below: the fit stops on that certified gap. A row of
-          A'A for all voters costs one histogram of the binned data, O(n d); with these rows
-          CqBoost and MDBoost price their voters without a look at the examples.
-          Masters: OSQP, polished; an active-set method with an updated Cholesky factor; HiGHS for
-          LPBoost, warm-started where highspy is installed.
+Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the master), get example
+          weights a from it, add the voter with the largest edge A_j'a, repeat. A row of A'A for
+          all voters costs one histogram of the binned data, O(n d); with these rows voters are
+          priced without a look at the examples. Masters: an active-set method with an updated
+          Cholesky factor; or OSQP, finished by it.
+          MinCq: all voters at once, by changes of many variables at a time, finished by the active
+          set; cubic in the number of voters.
+          LPBoost, CGBoost: all voters at once by an interior-point method; for LPBoost HiGHS then
+          finds a vertex among the voters that have weight, warm-started where highspy is there.
+          In each the edges of ALL voters bound the optimum from below: the fit stops on that
+          certified gap.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
+          Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
+          1992. Hintermueller, Ito, Kunisch, "The Primal-Dual Active Set Strategy as a Semismooth
+          Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          CGBoost takes in all voters with a positive edge at once: half of a complemented pool
-          enters anyway. LPBoost starts from a = C, the solution without voters.
+          Where MinCq has many optima, as with more voters than rows, it takes the one of the least
+          norm (a ridge of 1e-8). With sample weights the n of MDBoost's n/(n-1) is their sum, but at
+          least the number of rows, so that weights may sum to 1. The guarantee of Theorem 2 inverts
+          kl, is at most twice the Gibbs risk, and is NaN where voters may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -786,6 +796,10 @@ class _Stumps:
         features, cuts = np.divmod(chosen, self.shape[1])
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
+    def rows(self, y):
+        """What a row is to the voters, with its label: equal rows are equal here."""
+        return np.column_stack([y > 0.0, self.bins])
+
     def kinds(self):
         """A number for each voter, the same for those that are equal: no row between the cuts."""
         rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
@@ -824,6 +838,9 @@ class _Outputs:
 
     def columns(self, chosen):
         return self.H.T[chosen]
+
+    def rows(self, y):
+        return np.arange(y.size)[:, None]  # rarely equal, and long to compare
 
     def kinds(self):
         return np.arange(self.size)
@@ -1341,7 +1358,12 @@ class _Vote(_Protocol):
         if not 0 < delta <= 1:
             raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
         if reason := self._no_bound():
-            warnings.warn(f"{type(self).__name__}: no PAC-Bayes bound: {reason}", stacklevel=2)
+            warnings.warn(
+                f"{type(self).__name__}: no PAC-Bayes bound: {reason}; it takes rows of equal "
+                "weight and voters from -1 to 1 that do not depend on the rows, which "
+                "fit(X, y, independent_voters=True) vouches for",
+                stacklevel=2,
+            )
             return math.nan
         if self.constant_:
             return 1.0  # the vote is no mixture of the voters
@@ -1357,15 +1379,12 @@ class _Vote(_Protocol):
     def _no_bound(self):
         """Why there is no PAC-Bayes bound, or None."""
         if not self.n_examples_:
-            return "the theorem is about examples of equal weight; fit without sample_weight"
+            return "the rows have unequal weights"
         if self.voters == "linear-functions":
-            return "the theorem is about voters from -1 to 1, and linear functions are not bounded"
+            return "linear functions are not bounded"
         if self.voters == "linear-classifiers" and not isinstance(self.gamma, str):
             return None  # the prior, a Gaussian at 0, does not depend on the rows
-        if not self.independent_voters_:
-            return ("the voters may depend on the training rows; if they do not, say so: "
-                    "fit(X, y, independent_voters=True)")  # fmt: skip
-        return None
+        return None if self.independent_voters_ else "the voters may depend on the rows"
 
     def facts(self):
         """Figures of the fit that a report should show; a bound that is none tells why."""
@@ -1687,6 +1706,9 @@ callback : as in _Vote
 class MinCq(_Vote):
     """The original MinCq: every voter and its complement, weights within a narrow box.
 
+    Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 half
+    a minute. The callback is called between rounds and can stop it, with a valid vote.
+
     Parameters
     ----------
     mu : float in (0, 1]
@@ -1829,27 +1851,35 @@ as in _Vote
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        cost, master = self.C * weight, _Highs(self.C * weight)
-        a, best, edges, dual = cost, cost, None, -np.inf  # best: of all duals, the largest
-        chosen, A, q, stop = np.empty(0, np.intp), np.empty((0, y.size)), np.empty(0), False
+        # equal rows are one: weights and repetitions give the very same linear program
+        _, rows, group = np.unique(pool.rows(y), axis=0, return_index=True, return_inverse=True)
+        group, whole = group.ravel(), self.C * weight
+        cost = np.bincount(group, whole)
+        master, best, dual = _Highs(cost), whole, -np.inf  # of all duals the largest
         limit = self.max_columns or 2 * pool.size
 
         def priced(a):
             nonlocal best, dual
+            a = (a / cost)[group] * whole
             edges = self._both(pool.products(a * y))
             if a.sum() / max(1.0, edges.max()) > dual:
                 best, dual = a, a.sum() / max(1.0, edges.max())
             return edges
 
-        edges = priced(a)
+        def add(new):
+            nonlocal A, chosen
+            fresh = _columns(pool, y, new)[:, rows]
+            A, chosen = np.vstack([A, fresh]), np.concatenate([chosen, new])
+            q, a = master.add(fresh)
+            return np.maximum(q, 0.0), priced(np.clip(a, 0.0, cost))
+
+        chosen, A, q = np.empty(0, np.intp), np.empty((0, cost.size)), np.empty(0)
+        edges = priced(cost)
         if self.max_columns is None and edges.max() > 1.0:
-            chosen, q, stop = self._approach(pool, y, cost, priced, lambda: dual)
+            new, q, stop = self._approach(pool, y, rows, cost, priced, lambda: dual)
             if stop:
-                return chosen, q, best
-            A = _columns(pool, y, chosen)
-            q, a = master.add(A)
-            q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
-            edges = priced(a)
+                return new, q, best
+            q, edges = add(new)
         while True:
             objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
             outside = edges.copy()
@@ -1862,17 +1892,13 @@ as in _Vote
                 stop = self._report(objective, objective - dual, chosen.size)
                 if stop or self.residual_ <= self.eps or not new.size:
                     return chosen, q, best
-            fresh = _columns(pool, y, new)
-            A, chosen = np.vstack([A, fresh]), np.concatenate([chosen, new])
-            q, a = master.add(fresh)
-            q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
-            edges = priced(a)
+            q, edges = add(new)
 
-    def _approach(self, pool, y, cost, priced, dual):
+    def _approach(self, pool, y, rows, cost, priced, dual):
         """All voters at once by the interior-point method: those that have weight at the optimum,
         up to a small part, their weights, and whether the callback said stop."""
         base, stop, best, late = np.unique(pool.kinds(), return_index=True)[1], False, np.inf, 0
-        A = _columns(pool, y, base)
+        A = _columns(pool, y, base)[:, rows]
 
         def watch(a, q):
             nonlocal stop, best, late
