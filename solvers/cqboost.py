@@ -32,9 +32,9 @@ Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization App
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
           Where MinCq has many optima, as with more voters than rows, it takes the one of the least
-          norm (a ridge of 1e-8). With sample weights the n of MDBoost's n/(n-1) is their sum, but at
-          least the number of rows, so that weights may sum to 1. The guarantee of Theorem 2 inverts
-          kl, is at most twice the Gibbs risk, and is NaN where voters may depend on the rows.
+          norm (a ridge of 1e-8). With sample weights the n of MDBoost's n/(n-1) is their sum, but
+          at least the number of rows, so that weights may sum to 1. The guarantee of Theorem 2
+          inverts kl, is at most twice the Gibbs risk, and NaN where voters may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -74,6 +74,7 @@ OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where p
 NEAR, NOISE = 1e-6, 1e-3  # variables of OSQP this near to a bound keep still; part of it: at it
 HIGHS_TOL, SLICE = 1e-9, 0.5  # seconds of HiGHS between two looks at interrupts
 BATCH = 50  # voters that enter LPBoost at once
+ROUNDS, CIRCLES = 50, 3  # to balance MinCq's weights; of its variables that change sides, in vain
 STEPS, INSIDE, PATIENCE = 200, 0.995, 10  # of the interior point: most, part of the longest, ...
 FINE, CLOSER, SUPPORT = 1e-12, 0.1, 1e-5  # ends of it: CGBoost, LPBoost; its weights that count
 DENSE = 5000  # most rows for which CGBoost's active set holds a matrix of rows by rows
@@ -1784,19 +1785,29 @@ class MinCq(_Vote):
 
     @staticmethod
     def _balanced(x, first, mu):
-        """mean(first x) = mu once more: x is shortened, or mixed with the largest vote there is."""
+        """mean(first x) = mu and |x| <= 1 once more: variables within their bounds move, or else
+        all are mixed with the largest vote there is."""
+        x = np.clip(x, -1.0, 1.0)
+        for _ in range(ROUNDS):
+            lack = mu - (first * x).mean()
+            inner = np.where(np.abs(x) < 1.0, first, 0.0)
+            if abs(lack) <= EPS * mu or not inner.any():
+                break
+            x = np.clip(x + lack / (inner @ inner) * x.size * inner, -1.0, 1.0)
         mean, top = (first * x).mean(), np.abs(first).mean()
+        if abs(mean - mu) <= ROUNDING * mu:
+            return x
         if mean >= mu:
             return mu / mean * x
         side = np.where(first == 0, x, np.sign(first))
         return x + min((mu - mean) / (top - mean), 1.0) * (side - x)
 
     def _approach(self, K, first, mu, start, report):
-        """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: every
-        variable changes sides at once. Returns x, or start where that went round in circles, and
-        whether the callback said stop. O(n^3) a round."""
-        n, sides, fewest, late = first.size, np.zeros(first.size), np.inf, 0
-        while late < PATIENCE and first[sides == 0].any():
+        """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: all
+        variables change sides at once. Returns x, near the optimum also where that goes round in
+        circles, and whether the callback said stop. O(n^3) a round."""
+        n, sides, fewest, late, best = first.size, np.zeros(first.size), np.inf, 0, start.copy()
+        while late < CIRCLES and first[sides == 0].any():
             free, x = sides == 0, sides.copy()
             f = np.flatnonzero(free)
             known = np.column_stack([-(K[f] @ x), first[f]])
@@ -1806,14 +1817,13 @@ class MinCq(_Vote):
             reduced = K @ x - lam * first
             new = np.where(free, (x > 1.0) * 1.0 - (x < -1.0), sides * (sides * reduced <= 0.0))
             moved = int((new != sides).sum())
-            fewest, late = (moved, 0) if moved < fewest else (fewest, late + 1)
-            near = self._balanced(np.clip(x, -1.0, 1.0), first, mu)
-            if report(near):
-                return near, True
-            if not moved:
-                return near, False
+            near, late = self._balanced(x, first, mu), late + 1
+            if moved < fewest:
+                fewest, late, best = moved, 0, near
+            if report(near) or not moved:
+                return near, bool(moved)
             sides = new
-        return start.copy(), False
+        return best, False
 
     def _posterior(self):
         """(1/n + w)/2 for a voter and (1/n - w)/2 for its complement."""

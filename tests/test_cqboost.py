@@ -1217,7 +1217,7 @@ def test_auto_goes_on_with_osqp(cls, monkeypatch):
     good = cls(**own).fit(X, y)
     monkeypatch.setattr(cqboost, "PIVOTS", 0)
     monkeypatch.setattr(cqboost, "STEPS", 0)
-    monkeypatch.setattr(cqboost, "PATIENCE", 0)
+    monkeypatch.setattr(cqboost, "CIRCLES", 0)
     model = cls(eps=1e-5, **own).fit(X, y)
     assert model.converged_
     assert_allclose(model.objective_, good.objective_, rtol=1e-4)
@@ -1335,7 +1335,7 @@ def test_equal_voters_share_their_weight():
 @pytest.mark.parametrize("master", ["auto", "active-set"])
 def test_mincq_can_be_stopped(master, monkeypatch):
     monkeypatch.setattr(cqboost, "WORK", 1)
-    monkeypatch.setattr(cqboost, "PATIENCE", 1)
+    monkeypatch.setattr(cqboost, "CIRCLES", 1)
     X, y = blobs(60, 8, seed=9)
     mu = 0.6 * np.abs(naive_stumps(X).T @ y / 60).mean()
     whole = MinCq(mu=mu, master=master).fit(X, y)
