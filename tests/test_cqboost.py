@@ -445,6 +445,15 @@ def test_factor_grows_and_shrinks():
         assert_allclose(lower @ lower.T, P[np.ix_(left, left)], rtol=1e-12)
     cqboost._join(P, L, free, 2, 5, 1e-3)  # once more the same: what is left of it is the ridge
     assert_allclose(L[2, 2], math.sqrt(1e-3), rtol=1e-6)
+    for count, j in enumerate((4, 1, 8)):  # the ridge is on the diagonal of every variable
+        cqboost._join(P, L, free, count, j, 0.5)
+    lower = np.tril(L[:3, :3])
+    expected = P[np.ix_([4, 1, 8], [4, 1, 8])] + 0.5 * np.eye(3)
+    assert_allclose(lower @ lower.T, expected, rtol=1e-12)
+    indefinite = np.array([[1.0, 1.0], [1.0, 0.999]])  # by more than the ridge: it is all there is
+    for count in range(2):
+        cqboost._join(indefinite, L, free, count, count, 1e-6)
+    assert L[1, 1] == 1e-3
     z, lower = rng.normal(size=2), np.tril(L[:2, :2])
     forward, backward = z.copy(), z.copy()
     cqboost._forward(L, forward, 2)
@@ -461,10 +470,10 @@ def test_constraint_multipliers():
         assert lam[W] == 0.0
         expected = np.linalg.lstsq(Z[:W, :5].T, Z[W, :5], rcond=None)[0]
         assert_allclose(lam[:W], expected, rtol=1e-9)
-    Z[1] = 2.0 * Z[0]  # parallel: they count as one
+    Z[1] = 2.0 * Z[0] + 1e-9 * Z[1]  # parallel but for rounding: they count as one
     cqboost._constraint_multipliers(Z, 2, 2, 5, lam)
     assert lam[1] == 0.0
-    assert_allclose(lam[0], Z[0, :5] @ Z[2, :5] / (Z[0, :5] @ Z[0, :5]))
+    assert_allclose(lam[0], Z[0, :5] @ Z[2, :5] / (Z[0, :5] @ Z[0, :5]), rtol=1e-12)
 
 
 def test_best_outside():
