@@ -1604,6 +1604,10 @@ class _Generated(_Vote):
             while True:
                 master.solve(k + 1, P, c, rows, value, True, low, high, q)
                 q /= q.sum()
+                if 0.0 < floor - e @ q < e[0] - e @ q:  # rounding: the best voter makes up for it
+                    share = (floor - e @ q) / (e[0] - e @ q)
+                    q *= 1.0 - share
+                    q[0] += share
                 mean, second, b, t, nu = _price(
                     q[now], gram, base, signs, e[now], first, floor, D, edges
                 )
