@@ -52,6 +52,7 @@ import inspect
 import json
 import math
 import os
+import signal
 import sys
 import warnings
 
@@ -72,7 +73,7 @@ PIVOTS = 50  # most changes of the active set, per variable
 WORK = 100_000_000  # operations of the active set between two looks at interrupt and callback
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
 NEAR, NOISE = 1e-6, 1e-3  # variables of OSQP this near to a bound keep still; part of it: at it
-HIGHS_TOL, SLICE = 1e-9, 0.5  # seconds of HiGHS between two looks at interrupts
+HIGHS_TOL, SLICE = 1e-9, 0.5  # seconds of HiGHS or OSQP between two looks at interrupts
 BATCH = 50  # voters that enter LPBoost at once
 ROUNDS, CIRCLES = 50, 3  # to balance MinCq's weights; of its variables that change sides, in vain
 STEPS, INSIDE, PATIENCE = 200, 0.995, 10  # of the interior point: most, part of the longest, ...
@@ -946,20 +947,38 @@ class _Osqp:
         """x and the multipliers y, at the first accuracy where polishing succeeds; None where
         OSQP did not find a solution, whatever the reason."""
         solver, y, status = self.osqp.OSQP(), np.zeros(low.size), self.osqp.SolverStatus
+        late = status.OSQP_TIME_LIMIT_REACHED
         y[: self.y.size] = self.y
         solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
         solver.warm_start(x=x, y=y)
         for accuracy, steps in OSQP_EPS:
             solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
-            found = solver.solve(raise_error=False)
-            if found.info.status_val == status.OSQP_SIGINT:  # OSQP takes Ctrl-C for itself
+            found, done, seconds = None, 0, SLICE
+            while found is None or found.info.status_val == late and done < steps:
+                solver.update_settings(time_limit=seconds)
+                found = self._slice(solver)
+                done, seconds = done + found.info.iter, seconds if found.info.iter else 2 * seconds
+            if found.info.status_val == status.OSQP_SIGINT:
                 raise KeyboardInterrupt
             if found.info.status_polish == 1:
                 break
-        solved = status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED
+        solved = (status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
+                  late)  # fmt: skip
         good = found.info.status_val in solved and np.isfinite(found.x).all()
         self.y = found.y if good else np.empty(0)
         return found.x if good else None
+
+    @staticmethod
+    def _slice(solver):
+        """Some seconds of OSQP. It takes Ctrl-C for itself and may lose it: where that can be had
+        the signal waits meanwhile."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return solver.solve(raise_error=False)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return solver.solve(raise_error=False)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def search(self, k, P, c, rows, value, at_least, low, high, x):
         """OSQP's own answer, or None; arguments as in _ActiveSet, all of them scaled.
