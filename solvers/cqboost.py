@@ -1730,8 +1730,8 @@ callback : as in _Vote
 class MinCq(_Vote):
     """The original MinCq: every voter and its complement, weights within a narrow box.
 
-    Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 may
-    take a minute or two. The callback is called between rounds and can stop it, with a valid vote.
+    Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 half
+    a minute. The callback is called between rounds and can stop it, with a valid vote.
 
     Parameters
     ----------
