@@ -4,7 +4,8 @@ Quality   Every contestant generates columns until the certified gap over all st
           and both ends have the same objective. Peers are given the matrix of all stumps; its
           making is not timed. Ours bin the rows and price them from the bins.
 Peers     CVXOPT with the margins as variables, as the one published CqBoost has it, and with the
-          small Gram matrix instead; linprog, cold, on LPBoost's masters. `pip install cvxopt`.
+          small Gram matrix instead; linprog, cold, on LPBoost's masters and on the linear program
+          of the whole pool. `pip install cvxopt`.
 Forest    CqBoost re-weights the trees of a random forest; mu by five-fold cross-validation.
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
@@ -113,7 +114,7 @@ def versus_cvxopt(report, n, d):
     """The OSQP route against both ways to use CVXOPT."""
     X, y, data = make(n, d)
     A = margins(X, y)
-    ours = partial(CqBoost(mu=MU).fit, X, y)
+    ours = partial(CqBoost(mu=MU, master="osqp").fit, X, y)
     there = importlib.util.find_spec("cvxopt")
     small = partial(generate, cvxopt_gram, A, MU) if there else None
     (seconds, model), (theirs, value) = race(ours, small, seconds=0)
@@ -156,6 +157,27 @@ def linear_program(report, n, d):
     warm = importlib.util.find_spec("highspy") is not None
     note = f"{model.n_generated_} columns; highspy " + ("" if warm else "is missing")
     report.add(**row, target=">= 5" if warm else "", note=note, objective=model.objective_)
+
+
+def whole_linprog(A, C):
+    """LPBoost's linear program with all voters at once."""
+    from scipy.optimize import linprog
+
+    n, size = A.shape
+    return -linprog(-np.ones(n), A.T, np.ones(size), bounds=(0.0, C)).fun
+
+
+def whole_program(report, n, d, C):
+    """LPBoost against one linprog on the whole pool."""
+    X, y, data = make(n, d)
+    A = margins(X, y)
+    ours, peer = partial(LPBoost(C=C).fit, X, y), partial(whole_linprog, A, C)
+    (seconds, model), (theirs, value) = race(ours, peer, seconds=0)
+    assert abs(model.objective_ - value) <= 2 * EPS * model.objective_
+    row = dict(what=f"LPBoost, C = {C:g}, whole linprog / ours", size=f"{n} x {d}", ours=seconds)
+    row |= dict(peer=theirs, ratio=theirs / seconds, target=">= 1", data=data)
+    note = f"{model.n_generated_} columns of {model.n_voters_}"
+    report.add(**row, gap=certified(model), objective=model.objective_, note=note)
 
 
 def growth(report, sizes, d, linear="", memory=""):
@@ -245,6 +267,9 @@ def run(report, large):
     versus_osqp(report, CGBoost, 500, 30, C=C)
     for d in (30, 60):
         linear_program(report, 500, d)
+    for n in (500, 1_000, 2_000, 4_000):
+        whole_program(report, n, 30, 1.0)
+    whole_program(report, 500, 30, C)
     growth(report, (10_000, 100_000), 30, "<= 1", "<= 1000")
     if large:
         growth(report, (100_000, 1_000_000), 30)

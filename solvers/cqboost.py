@@ -10,21 +10,31 @@ weights that sum to 1, mu_1 = v.g and mu_2 = v.g^2 the first two moments of the 
     CGBoost  min |q|^2 / 2 + C sum xi    A q >= 1 - xi, q >= 0, xi >= 0
 
     A sample weight of 2 is the row twice. Voters: decision stumps, rbf kernels at training points,
-    the paper's two continuous sets, each with its complement -h, or classifiers fitted elsewhere.
+    the paper's two continuous sets, each with its complement -h; or classifiers fitted elsewhere,
+    a matrix or a function of votes or of probabilities.
 
-Method    Solve the problem for the voters chosen so far (the master), get example weights a from
-          it, add the voter with the largest edge A_j'a, repeat. The edges of ALL voters bound the
-          optimum of the full problem from below: the fit stops on that certified gap. A row of
-          A'A for all voters costs one histogram of the binned data, O(n d); with these rows
-          CqBoost and MDBoost price their voters without a look at the examples.
-          Masters: OSQP, polished; an active-set method with an updated Cholesky factor; HiGHS for
-          LPBoost, warm-started where highspy is installed.
+Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the master), get example
+          weights a from it, add the voter with the largest edge A_j'a, repeat. A row of A'A for
+          all voters costs one histogram of the binned data, O(n d); with these rows voters are
+          priced without a look at the examples. Masters: an active-set method with an updated
+          Cholesky factor; or OSQP, finished by it.
+          MinCq: all voters at once, by changes of many variables at a time, finished by the active
+          set; cubic in the number of voters.
+          LPBoost, CGBoost: all voters at once by an interior-point method; for LPBoost HiGHS then
+          finds a vertex among the voters that have weight, warm-started where highspy is there.
+          In each the edges of ALL voters bound the optimum from below: the fit stops on that
+          certified gap.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
+          Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
+          1992. Hintermueller, Ito, Kunisch, "The Primal-Dual Active Set Strategy as a Semismooth
+          Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          CGBoost takes in all voters with a positive edge at once: half of a complemented pool
-          enters anyway. LPBoost starts from a = C, the solution without voters.
+          Where MinCq has many optima, as with more voters than rows, it takes the one of the least
+          norm (a ridge of 1e-8). With sample weights the n of MDBoost's n/(n-1) is their sum, but
+          at least the number of rows, so that weights may sum to 1. The guarantee of Theorem 2
+          inverts kl, is at most twice the Gibbs risk, and NaN where voters may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -37,10 +47,12 @@ Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
 Origin    ensolve, solvers/cqboost.py, MIT licence
 """
 
+import decimal
 import inspect
 import json
 import math
 import os
+import signal
 import sys
 import warnings
 
@@ -50,16 +62,24 @@ from numba import njit
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 TIE = 1e-12  # edges closer than this, relative to the largest, are equal
-ROUNDING = 1e-14  # constraints hold to this
+ROUNDING, EDGE = 1e-14, 1e-12  # constraints hold to this; a mu above its limit by this is at it
 RIDGE, SMALL = 1e-12, 1e-6  # dependent voters leave a master definite: on its diagonal, relative
+LEAST = 1e-8  # the same in the problem itself: MinCq's optimum of the least norm
 SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
 DEPENDENT = 1e-13  # constraints parallel on the free variables to this part are one
 BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
 STILL = 1e-12  # ... without a step longer than this
 PIVOTS = 50  # most changes of the active set, per variable
+WORK = 100_000_000  # operations of the active set between two looks at interrupt and callback
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
-NOISE = 1e-9  # weights of OSQP below this part of the largest are 0
-HIGHS_TOL = 1e-9
+NEAR, NOISE = 1e-6, 1e-3  # variables of OSQP this near to a bound keep still; part of it: at it
+HIGHS_TOL, SLICE = 1e-9, 0.5  # seconds of HiGHS or OSQP between two looks at interrupts
+BATCH = 50  # voters that enter LPBoost at once
+ROUNDS, CIRCLES = 50, 3  # to balance MinCq's weights; of its variables that change sides, in vain
+STEPS, INSIDE, PATIENCE = 200, 0.995, 10  # of the interior point: most, part of the longest, ...
+FINE, CLOSER, SUPPORT = 1e-12, 0.1, 1e-5  # ends of it: CGBoost, LPBoost; its weights that count
+DENSE = 5000  # most rows for which CGBoost's active set holds a matrix of rows by rows
+TINY = 1e-6  # a limit of C is passed by this part
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # of the margins
 BLOCK = 4096  # rows that vote at a time
@@ -660,12 +680,13 @@ def _constraint_multipliers(Z, R, W, count, lam):
 
 
 @kernel
-def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
+def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge, pivots):
     """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
 
-    About the first N variables. Starts from a feasible x and, if count > 0, the free variables
-    free[:count] and their factor L, all overwritten; without an inequality tight is True and floor
-    -inf. Returns the number of free variables and whether the inequality holds with equality.
+    About the first N variables. Starts from a feasible x and those of its variables that are
+    free to move, free[:count], with their factor L, all overwritten; without an inequality tight
+    is True and floor -inf. Returns the number of free variables, whether the inequality holds with
+    equality, and whether this is the minimum or only the last of the pivots that were allowed.
     One constraint comes or goes at a time, O(count^2 + N count) each.
     """
     R = rows.shape[0]
@@ -677,16 +698,10 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
         if x[j] != 0.0:
             for i in range(N):
                 grad[i] += P[j, i] * x[j]
-    ridge = RIDGE * max(scale, SMALL)
-    if count == 0:
-        for j in range(N):
-            if low[j] < x[j] < high[j]:
-                _join(P, L, free, count, j, ridge)
-                count += 1
     for i in range(count):
         state[free[i]] = FREE
     Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
-    for _ in range(PIVOTS * (N + 1)):
+    for _ in range(pivots):
         W = R if tight else R - 1
         for r in range(R + 1):
             if r < W or r == R:
@@ -713,7 +728,7 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
             room = (low[j] if move < 0.0 else high[j]) - x[j]
             if abs(move) * step > abs(room):
                 step, place = room / move, i
-        if not tight and value + step * slope < floor:
+        if not tight and slope < 0.0 and value + step * slope < floor:
             step, place = max((floor - value) / slope, 0.0), count
         value += step * slope
         longest = 0.0
@@ -749,12 +764,12 @@ def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L):
             if tight and floor > -np.inf and -lam[R - 1] > worst:
                 tight, entered = False, -1
             elif entered < 0:
-                break
+                return count, tight, True
             else:
                 _join(P, L, free, count, entered, ridge)
                 state[entered] = FREE
                 count += 1
-    return count, tight
+    return count, tight, False
 
 
 # -- voters -------------------------------------------------------------------------------------
@@ -778,9 +793,21 @@ class _Stumps:
         _stump_products(self.bins, self.shape[1], u, -1, True, products)
         return products
 
-    def column(self, j):
-        feature, cut = divmod(j, self.shape[1])
-        return np.where(self.bins[:, feature] > cut, 1.0, -1.0)
+    def columns(self, chosen):
+        """Outputs of the chosen voters, (chosen, n)."""
+        features, cuts = np.divmod(chosen, self.shape[1])
+        return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
+
+    def rows(self, y):
+        """What a row is to the voters, with its label: equal rows are equal here."""
+        return np.column_stack([y > 0.0, self.bins])
+
+    def kinds(self):
+        """A number for each voter, the same for those that are equal: no row between the cuts."""
+        rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
+        rows[np.arange(self.shape[0]), self.bins] = True
+        rows[:, 0] = True
+        return np.cumsum(rows[:, :-1]) - 1
 
     def gram(self, j, u, balance, out):
         """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
@@ -811,8 +838,14 @@ class _Outputs:
     def products(self, u):
         return u @ self.H
 
-    def column(self, j):
-        return np.ascontiguousarray(self.H[:, j])
+    def columns(self, chosen):
+        return self.H.T[chosen]
+
+    def rows(self, y):
+        return np.arange(y.size)[:, None]  # rarely equal, and long to compare
+
+    def kinds(self):
+        return np.arange(self.size)
 
     def gram(self, j, u, balance, out):
         np.matmul(u * self.H[:, j], self.H, out=out)
@@ -840,41 +873,65 @@ class _ActiveSet:
 
     def __init__(self):
         self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
-        self.x = None
 
-    def solve(self, k, P, c, rows, value, at_least, low, high, x):
+    def solve(self, k, P, c, rows, value, at_least, low, high, x, watch=None):
         """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
-        for the last row >= if at_least. Starts from a feasible x and overwrites it."""
+        for the last row >= if at_least. Starts from a feasible x and overwrites it.
+
+        Some pivots at a time: in between an interrupt is heard, and watch() may say stop, which
+        is what is returned.
+        """
         size = P.shape[0]
         if size > self.free.size:
             self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
-        floor = value[-1] if at_least else -np.inf
-        self.count, self.tight = _active_set(
-            k, P, c, rows, floor, low, high, x, self.free, self.count,
-            self.tight or not at_least, self.L,
-        )  # fmt: skip
+        ridge = RIDGE * max(np.abs(P.diagonal()[:k]).max(initial=0.0), SMALL)
+        if not self.count:
+            self._factorise(np.flatnonzero((low[:k] < x[:k]) & (x[:k] < high[:k])), P, ridge)
+        floor, left, done = value[-1] if at_least else -np.inf, PIVOTS * (k + 1), False
+        tight = self.tight or not at_least
+        while left > 0 and not done:
+            pivots = min(left, 1 + WORK // (k * (self.count + 1)))
+            self.count, tight, done = _active_set(
+                k, P, c, rows, floor, low, high, x, self.free, self.count, tight, self.L, ridge,
+                pivots,
+            )  # fmt: skip
+            left -= pivots
+            if not done and watch is not None and watch():
+                return True
+        self.tight = tight and at_least
+        return False
 
-    def hinge(self, A, cost, tight):
-        """min |q|^2 / 2 + cost'xi, q A >= 1 - xi, q, xi >= 0: returns q and the multipliers a;
-        tight: once more with all care, from the last solution.
+    def _factorise(self, free, P, ridge):
+        """The factor of all free variables at once, or where P is too singular one by one."""
+        self.count = free.size
+        self.free[: free.size] = free
+        part = P[np.ix_(free, free)]
+        part.flat[:: free.size + 1] += ridge
+        try:
+            self.L[: free.size, : free.size] = np.linalg.cholesky(part)
+        except np.linalg.LinAlgError:
+            for count, j in enumerate(free):
+                _join(P, self.L, self.free, count, j, ridge)
 
-        By the dual, min |A a + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = A a + u.
+    def hinge(self, A, cost, signed, a):
+        """min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and unless signed q >= 0: the
+        multipliers a, from those given, by the dual.
+
+        That is min |a A + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = a A + u.
         """
-        k, n = A.shape
-        low, high = np.zeros(n + k), np.concatenate([cost, np.full(k, np.inf)])
-        x = cost if self.x is None else self.x
-        self.x = np.concatenate([x, np.zeros(n + k - x.size)])
+        (n, k), u = A.shape, np.maximum(-(a @ A), 0.0)
+        k = 0 if signed else k
         P = np.empty((n + k, n + k))
-        P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A.T @ A, A, A.T, np.eye(k)
-        c = np.concatenate([np.full(n, -1.0), np.zeros(k)])
+        P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A @ A.T, A.T[:k], A[:, :k], np.eye(k)
+        x, c = np.concatenate([a, u[:k]]), np.repeat([-1.0, 0.0], [n, k])
+        low, high = np.zeros(n + k), np.concatenate([cost, np.full(k, np.inf)])
         self.count = 0
-        self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, self.x)
-        a = self.x[:n]
-        return np.maximum(A @ a, 0.0), a.copy()
+        self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, x)
+        return x[:n]
 
 
 class _Osqp:
-    """Quadratic masters by OSQP, polished; a second try where polishing failed."""
+    """Quadratic masters by OSQP, polished, and finished by the active set."""
 
     def __init__(self):
         try:
@@ -886,84 +943,227 @@ class _Osqp:
             ) from None
         self.osqp, self.sparse, self.y = osqp, sparse, np.empty(0)
 
-    def _run(self, P, c, matrix, low, high, x, accuracies):
-        """x and the multipliers y, at the first accuracy where polishing succeeds; x as it was if
-        OSQP found none: a valid vote, and its gap will be told."""
-        solver, y = self.osqp.OSQP(), np.zeros(low.size)
+    def _run(self, P, c, matrix, low, high, x):
+        """x and the multipliers y, at the first accuracy where polishing succeeds; None where
+        OSQP did not find a solution, whatever the reason."""
+        solver, y, status = self.osqp.OSQP(), np.zeros(low.size), self.osqp.SolverStatus
+        late = status.OSQP_TIME_LIMIT_REACHED
         y[: self.y.size] = self.y
         solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
         solver.warm_start(x=x, y=y)
-        for accuracy, steps in accuracies:
+        for accuracy, steps in OSQP_EPS:
             solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
-            found = solver.solve(raise_error=False)
+            found, done, seconds = None, 0, SLICE
+            while found is None or found.info.status_val == late and done < steps:
+                solver.update_settings(time_limit=seconds)
+                found = self._slice(solver)
+                done, seconds = done + found.info.iter, seconds if found.info.iter else 2 * seconds
+            if found.info.status_val == status.OSQP_SIGINT:
+                raise KeyboardInterrupt
             if found.info.status_polish == 1:
                 break
-        return (found.x, found.y) if np.isfinite(found.x).all() else (x, y)
+        solved = (status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
+                  late)  # fmt: skip
+        good = found.info.status_val in solved and np.isfinite(found.x).all()
+        self.y = found.y if good else np.empty(0)
+        return found.x if good else None
 
-    def solve(self, k, P, c, rows, value, at_least, low, high, x):
-        """As in _ActiveSet. The matrices are laid out by hand: scipy takes longer than OSQP."""
-        R, low, high, csc = rows.shape[0], low[:k], high[:k], self.sparse.csc_matrix
+    @staticmethod
+    def _slice(solver):
+        """Some seconds of OSQP. It takes Ctrl-C for itself and may lose it: where that can be had
+        the signal waits meanwhile."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return solver.solve(raise_error=False)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return solver.solve(raise_error=False)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def search(self, k, P, c, rows, value, at_least, low, high, x):
+        """OSQP's own answer, or None; arguments as in _ActiveSet, all of them scaled.
+
+        The matrices are laid out by hand: scipy takes longer than OSQP.
+        """
+        R, csc = rows.shape[0], self.sparse.csc_matrix
+        size = np.abs(rows[:, :k]).max(axis=1, initial=0.0)
+        size[size == 0] = 1.0
+        rows, value = rows[:, :k] / size[:, None], value / size
         i, j = np.tril_indices(k)  # row after row below the diagonal: column after column above
-        upper = csc((P[i, j], j, np.cumsum(np.arange(k + 1))), (k, k))
-        entries = np.vstack([rows[:, :k], np.ones(k)]).T.ravel()
+        flat = P[i, j]
+        height = max(np.abs(flat).max(initial=0.0), np.abs(c[:k]).max(initial=0.0)) or 1.0
+        upper = csc((flat / height, j, np.cumsum(np.arange(k + 1))), (k, k))
+        entries = np.vstack([rows, np.ones(k)]).T.ravel()
         index = np.tile(np.arange(R + 1), (k, 1))
         index[:, R] += np.arange(k)
         matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
         top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
-        low, high = np.concatenate([value, low]), np.concatenate([top, high])
-        found, self.y = self._run(upper, c[:k], matrix, low, high, x[:k], OSQP_EPS)
-        x[:k] = np.clip(found, low[R:], high[R:])
-        x[:k][np.abs(x[:k]) < NOISE * np.abs(x[:k]).max()] = 0.0
+        low, high = np.concatenate([value, low[:k]]), np.concatenate([top, high[:k]])
+        return self._run(upper, c[:k] / height, matrix, low, high, x[:k])
 
-    def hinge(self, A, cost, tight):
+    def solve(self, k, P, c, rows, value, at_least, low, high, x, watch=None):
+        """As in _ActiveSet, which goes on from OSQP's answer."""
+        found = self.search(k, P, c, rows, value, at_least, low, high, x)
+        if found is not None:
+            x[:k] = _towards(x[:k], found, rows[:, :k], value, at_least, low[:k], high[:k])
+        return _ActiveSet().solve(k, P, c, rows, value, at_least, low, high, x, watch)
+
+    def hinge(self, A, cost, signed, a):
         """As in _ActiveSet, by the primal."""
-        (k, n), sparse = A.shape, self.sparse
+        (n, k), sparse = A.shape, self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
-        top = sparse.hstack([sparse.csc_matrix(A.T), sparse.eye(n)])
+        top = sparse.hstack([sparse.csc_matrix(A), sparse.eye(n)])
         matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
-        low = np.repeat([1.0, 0.0], [n, k + n])
-        x, y = self._run(
-            P, np.concatenate([np.zeros(k), cost]), matrix, low, np.full(low.size, np.inf),
-            np.repeat([0.0, 1.0], [k, n]), OSQP_EPS[1:] if tight else OSQP_EPS[:1],
-        )  # fmt: skip
-        q = np.where(x[:k] > NOISE * x[:k].max(), x[:k], 0.0)
-        return q, np.clip(-y[:n], 0.0, cost)
+        low = np.concatenate([np.ones(n), np.full(k, -np.inf if signed else 0.0), np.zeros(n)])
+        c = np.concatenate([np.zeros(k), cost])
+        start, self.y = np.repeat([0.0, 1.0], [k, n]), np.empty(0)
+        found = self._run(P, c, matrix, low, np.full(low.size, np.inf), start)
+        return a if found is None else np.clip(-self.y[:n], 0.0, cost)
+
+
+def _towards(x, goal, rows, value, at_least, low, high):
+    """The feasible point next to goal, an answer of OSQP; x, which is feasible, if there is none.
+
+    What lacks at the constraints is made up for by variables far from their bounds.
+    """
+    goal, near = np.clip(goal, low, high), NEAR * max(np.abs(goal).max(), np.abs(x).max())
+    goal = np.where(
+        goal - low <= NOISE * near, low, np.where(high - goal <= NOISE * near, high, goal)
+    )
+    lack = value - rows @ goal
+    if at_least and lack[-1] <= 0.0:
+        rows, value, lack = rows[:-1], value[:-1], lack[:-1]
+    inner = (goal - low > near) & (high - goal > near)
+    if inner.any():
+        for _ in range(2):  # once more for the rounding
+            goal[inner] += np.linalg.lstsq(rows[:, inner], value - rows @ goal, rcond=None)[0]
+    kept = np.abs(value - rows @ goal).max(initial=0.0) <= ROUNDING
+    return goal if kept and (low <= goal).all() and (goal <= high).all() else x
+
+
+def _interior(A, cost, square, pairs, watch):
+    """min R(q) + cost'xi, A q >= 1 - xi, q, xi >= 0 by an interior-point method; R is |q|^2 / 2
+    if square is 1 and sum q if it is 0. With pairs the columns -A are voters, too: the second half
+    of q, or if square, where at most one of a pair has weight, the negative part of q.
+
+    watch(a, q), the multipliers of the rows and the weights, is asked after every step whether
+    to stop; returns the last of them. Mehrotra's predictor and corrector; the unknowns are also
+    the slacks s of the rows and the multipliers r of xi and u of q. O(n k^2) a step, and if
+    square O(n k min(n, k)).
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    n, k = A.shape
+    signed, pairs, narrow = pairs and square, pairs and not square, k <= n or not square
+    both = (lambda v: np.concatenate([v, -v])) if pairs else (lambda v: v)
+    size = 2 * k if pairs else k
+    q, u = (np.zeros(k), np.zeros(k)) if signed else (np.full(size, 0.01), np.ones(size))
+    a, xi, count = 0.5 * cost, np.full(n, 2.0), 2 * n + (0 if signed else size)
+    s = np.maximum(A @ (q[:k] - q[k:] if pairs else q), 0.0) + 1.0
+
+    def step(to_a, to_r, to_u):
+        """Changes of all unknowns that change the products a s, r xi and u q like that."""
+        t = to_a / a - to_r / r + lack
+        b = both((d * t) @ A) + rest + to_u * inverse
+        w = b[:k] / E[:k] - b[k:] / E[k:] if pairs else b / E
+        if narrow:
+            v = cho_solve(factor, F * w, check_finite=False)
+        else:
+            v = w - cho_solve(factor, A @ w, check_finite=False) @ A / F
+        da, dq = d * (t - A @ v), v
+        if pairs:  # the difference of the two is v; a division by the small one would lose digits
+            large = (b - both(F * (w - v))) / E
+            up = E[:k] > E[k:]
+            dq = np.concatenate([np.where(up, large[:k], v + large[k:]),
+                                 np.where(up, large[:k] - v, large[k:])])  # fmt: skip
+        ds, dxi, du = (to_a - s * da) / a, (to_r + xi * da) / r, (to_u - u * dq) * inverse
+        return ((a, da), (xi, dxi), (s, ds), (r, -da), (q, dq), (u, du))
+
+    def longest(move):
+        bounded = move[:4] if signed else move
+        return 1.0 / max(1.0, *(float(np.max(-dz / z)) for z, dz in bounded))
+
+    with np.errstate(all="ignore"):  # what is not finite ends it
+        for _ in range(STEPS):
+            r = cost - a
+            lack = 1.0 - A @ (q[:k] - q[k:] if pairs else q) - xi + s
+            rest = u + both(a @ A) - (q if square else 1.0)
+            inverse = np.zeros(k) if signed else 1.0 / q
+            E, d = u * inverse + square, 1.0 / (s / a + xi / r)
+            F = 1.0 / (1.0 / E[:k] + 1.0 / E[k:]) if pairs else E
+            B = A * np.sqrt(d)[:, None] if narrow else A / np.sqrt(F)
+            M = B.T @ B if narrow else B @ B.T
+            M.flat[:: len(M) + 1] += F if narrow else 1.0 / d
+            try:
+                factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                break
+            mean = (a @ s + r @ xi + u @ q) / count
+            move = step(-a * s, -r * xi, -u * q)
+            t, (da, dxi, ds, dr, dq, du) = longest(move), (dz for _, dz in move)
+            left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
+            left += (u + t * du) @ (q + t * dq)
+            goal = mean * (left / count / mean) ** 3
+            move = step(goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du)
+            t = INSIDE * longest(move)
+            after = [z + t * dz for z, dz in move]
+            after[3] = cost - after[0]
+            good = all((z > 0.0).all() for z in (after[:4] if signed else after))
+            if not good or not all(np.isfinite(z).all() for z in after):
+                break
+            a, xi, s, _, q, u = after
+            if watch(a, q):
+                break
+    return a, q
 
 
 class _Highs:
-    """max sum a, 0 <= a <= cost, a'column <= 1 for every column: LPBoost's dual, kept warm."""
+    """max sum a, 0 <= a <= cost, columns a <= 1: LPBoost's dual, kept warm."""
 
     def __init__(self, cost):
+        self.cost, self.columns = cost, np.empty((0, cost.size))
         try:
             import highspy
         except ImportError:
-            self.solver, self.cost, self.columns = None, cost, []
+            self.solver = None
             return
-        n = cost.size
+        n, self.status = cost.size, highspy.HighsModelStatus
         self.solver = highspy.Highs()
-        for option, setting in (("output_flag", False), ("threads", 1),
+        for option, setting in (("output_flag", False), ("threads", 1), ("presolve", "off"),
                                 ("primal_feasibility_tolerance", HIGHS_TOL),
                                 ("dual_feasibility_tolerance", HIGHS_TOL)):  # fmt: skip
             self.solver.setOptionValue(option, setting)
         self.solver.addVars(n, np.zeros(n), cost)
         self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
 
-    def add(self, column):
-        """Take in a column; returns the weights q of all columns and a."""
+    def add(self, columns):
+        """Take in columns, (some, n); returns the weights q of all columns and a."""
         if self.solver is None:
-            return self._cold(column)
-        index = np.flatnonzero(column).astype(np.int32)
-        self.solver.addRow(-np.inf, 1.0, index.size, index, column[index])
-        self.solver.run()
-        solution = self.solver.getSolution()
+            return self._cold(columns)
+        k, solver = len(columns), self.solver
+        where, index = np.nonzero(columns)
+        starts = np.searchsorted(where, np.arange(k)).astype(np.int32)
+        solver.addRows(k, np.full(k, -np.inf), np.ones(k), index.size, starts,
+                       index.astype(np.int32), columns[where, index])  # fmt: skip
+        self._run()
+        solution = solver.getSolution()
         return -np.array(solution.row_dual), np.array(solution.col_value)
 
-    def _cold(self, column):
+    def _run(self):
+        """To the end, some seconds at a time, so that an interrupt is heard in between; without
+        presolve HiGHS goes on from where it stopped."""
+        while True:
+            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + SLICE)
+            self.solver.run()
+            if self.solver.getModelStatus() != self.status.kTimeLimit:
+                return
+
+    def _cold(self, columns):
         from scipy.optimize import linprog
 
-        self.columns.append(column)
+        self.columns = np.vstack([self.columns, columns])
         found = linprog(
-            -np.ones(self.cost.size), np.array(self.columns), np.ones(len(self.columns)),
+            -np.ones(self.cost.size), self.columns, np.ones(len(self.columns)),
             bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
             options={"primal_feasibility_tolerance": HIGHS_TOL,
                      "dual_feasibility_tolerance": HIGHS_TOL},
@@ -971,7 +1171,15 @@ class _Highs:
         return -found.ineqlin.marginals, found.x
 
 
-MASTERS = {"osqp": _Osqp, "active-set": _ActiveSet}
+MASTERS = {
+    "auto": (_ActiveSet, _Osqp), "osqp": (_Osqp,), "active-set": (_ActiveSet,),
+}  # fmt: skip
+
+
+def _columns(pool, y, chosen):
+    """y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
+    signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * y
+    return signs * pool.columns(chosen % pool.size)
 
 
 def _grown(array, shape):
@@ -983,8 +1191,43 @@ def _grown(array, shape):
 
 # -- estimators ---------------------------------------------------------------------------------
 def _are_voters(v):
-    listed = isinstance(v, (list, tuple)) and len(v) > 0 and all(hasattr(m, "predict") for m in v)
-    return listed or isinstance(v, str) and v in GENERATED
+    if isinstance(v, (list, tuple)):
+        return len(v) > 0 and all(hasattr(_member(m)[0], "predict") for m in v)
+    return callable(v) or isinstance(v, str) and v in (*GENERATED, "votes")
+
+
+def _member(voter):
+    """A voter of the list and the columns of X that are for it, None for all."""
+    return voter if isinstance(voter, tuple) and len(voter) == 2 else (voter, None)
+
+
+def _part(X, rows):
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _rounded(limit, up=False):
+    """Six digits of a limit that can be used as they are printed: on its safe side."""
+    way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    return f"{float(way.create_decimal_from_float((1.0 + TINY) * limit if up else limit)):.6g}"
+
+
+def _quantiles(values, weight, shares):
+    """The least value below or at which lies at least that share of the weight."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    places = np.searchsorted(below, np.array(shares) * below[-1] * (1.0 - ROUNDING))
+    return values[order][places]
+
+
+def _kl_inverse(p, bound, up):
+    """The largest r >= p, or the smallest r <= p, with kl(p | r) <= bound, by bisection."""
+    inner, outer = p, 1.0 if up else 0.0
+    for _ in range(60):
+        r = 0.5 * (inner + outer)
+        kl = p * math.log(p / r) if p > 0 else 0.0
+        kl += (1.0 - p) * math.log((1.0 - p) / (1.0 - r)) if p < 1 else 0.0
+        inner, outer = (r, outer) if kl <= bound else (inner, r)
+    return outer
 
 
 class _Vote(_Protocol):
@@ -992,23 +1235,30 @@ class _Vote(_Protocol):
 
     Parameters
     ----------
-    voters : "stumps", "rbf", "linear-functions", "linear-classifiers" or a list
+    voters : "stumps", "rbf", "linear-functions", "linear-classifiers", "votes", list or callable
         Pool to choose from. "stumps": `n_thresholds` per feature. "rbf": exp(-gamma |x - c|^2) at
         the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
-        sets, Gaussians around the images of the training rows under that kernel. Or a list of
-        fitted classifiers of two classes, whose second class stands for the second class here.
+        sets, Gaussians around the images of the training rows under that kernel. "votes": the
+        columns of X are the voters' outputs. A list of fitted classifiers of two classes, whose
+        second class stands for the second class here, or pairs (classifier, its columns of X); a
+        frame goes to them as it is, with the columns they were fitted with. A callable gets X and
+        returns the voters' outputs, (n, voters).
+    voting : "hard" or "soft"
+        What voters that are not generated put out: labels or votes from -1 to 1, or probabilities
+        p of the second class, which count as votes 2 p - 1.
     n_thresholds : int from 1 to 255
         Stumps per feature, at equal steps between its smallest and largest value.
     gamma : "scale" or float > 0
         Width of the kernel; "scale" is 1 / (d * variance of X).
     complements : None or bool
-        Whether -h is a voter wherever h is; None: yes, but not for a list of classifiers.
+        Whether -h is a voter wherever h is; None: yes, but only for generated voters.
     eps : float > 0
         Target for `residual_`.
     max_columns : None or int >= 1
         Most voters to take in; None: no limit. The vote is valid whenever it stops.
-    master : "osqp" or "active-set"
-        Solver of the master problems; both end at the same certified optimum.
+    master : "auto", "osqp" or "active-set"
+        Solver of the master problems; all end at the same certified optimum. "auto": the active
+        set, and OSQP where it does not reach eps.
     verbose : int
         1 prints a line an iteration.
     callback : None or callable
@@ -1016,7 +1266,11 @@ class _Vote(_Protocol):
     """
 
     _rules = {
-        "voters": (_are_voters, f"one of {', '.join(GENERATED)}, or a list of fitted classifiers"),
+        "voters": (
+            _are_voters,
+            f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable",
+        ),
+        "voting": _one_of("hard", "soft"),
         "n_thresholds": (lambda v: _at_least(1)[0](v) and v <= 255, "an integer from 1 to 255"),
         "gamma": (lambda v: v == "scale" or 0 < v < np.inf, "'scale' or a finite number > 0"),
         "eps": (lambda v: v > 0, "a number > 0"),
@@ -1033,12 +1287,27 @@ class _Vote(_Protocol):
         """Target of `residual_`: eps."""
         return self.eps
 
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice."""
+    def fit(self, X, y, sample_weight=None, independent_voters=False):
+        """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice.
+
+        `independent_voters=True` says that the voters do not depend on these rows, for instance
+        classifiers that were fitted on others: only then `pac_bayes_bound` is a guarantee.
+        """
+        before = dict(vars(self))
+        try:
+            for name in [name for name in before if name.endswith("_")]:
+                delattr(self, name)
+            return self._fit(X, y, sample_weight, independent_voters)
+        except BaseException:  # all or nothing: also after an interrupt
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X, y, sample_weight, independent_voters):
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
         present = weight > 0
-        rows, labels, counts = X[present], y[present], weight[present]
+        rows, labels, counts = _part(X, present), y[present], weight[present]
         pool = self._make_pool(rows, counts)
         self.n_voters_ = pool.size * (1 + self._complemented)
         self.trace_ = []
@@ -1054,7 +1323,7 @@ class _Vote(_Protocol):
                 f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
                 f"the majority class {majority} is predicted; {self._advice(pool, labels, counts)}",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._keep_members(pool, rows, chosen)
         self.total_ = float(self.weights_.sum()) if self._raw else 1.0
@@ -1064,12 +1333,13 @@ class _Vote(_Protocol):
         self.example_weights_[present] = a
         self.first_moment_ = float(np.average(g, weights=counts))
         self.second_moment_ = float(np.average(g**2, weights=counts))
-        self.margin_quantiles_ = np.quantile(g, QUANTILES)
+        self.margin_quantiles_ = _quantiles(g, counts, QUANTILES)
         self.n_examples_ = y.size if counts.min() == counts.max() and present.all() else 0
+        self.independent_voters_ = bool(independent_voters)
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.eps)
         if not self.converged_:
-            warnings.warn(self._why_not_converged(), ConvergenceWarning, stacklevel=2)
+            warnings.warn(self._why_not_converged(), ConvergenceWarning, stacklevel=3)
         return self
 
     def votes(self, X):
@@ -1079,7 +1349,7 @@ class _Vote(_Protocol):
     def decision_function(self, X):
         """Weighted vote, (n,)."""
         X = self._check_X(X)
-        blocks = (X[i : i + BLOCK] for i in range(0, X.shape[0], BLOCK))
+        blocks = (_part(X, slice(i, i + BLOCK)) for i in range(0, X.shape[0], BLOCK))
         return np.concatenate([self._member_outputs(block) @ self.weights_ for block in blocks])
 
     def margins(self, X, y):
@@ -1099,36 +1369,53 @@ class _Vote(_Protocol):
         return 1.0 - self.first_moment_**2 / self.second_moment_
 
     def pac_bayes_bound(self, delta=0.05):
-        """Theorem 2: the risk is below this with probability 1 - delta over the training sample.
+        """The risk is below this with probability 1 - delta over the training sample.
 
-        As in the paper: that the places of thresholds and centres come from the same rows is left
-        out of account. Needs a fit with equal sample weights.
+        The least of Theorem 2, with the inverse of kl in place of its square roots, and twice
+        the bound of the Gibbs risk that is part of it. NaN, and a warning with the reason, where
+        it would not hold: `fit` has to know that the voters do not depend on the rows.
         """
         if not 0 < delta <= 1:
             raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
-        if not self.n_examples_:
-            raise ValueError(
-                f"{type(self).__name__}: Theorem 2 is about examples of equal weight; "
-                "fit without sample_weight"
+        if reason := self._no_bound():
+            warnings.warn(
+                f"{type(self).__name__}: no PAC-Bayes bound: {reason}; it takes rows of equal "
+                "weight and voters from -1 to 1 that do not depend on the rows, which "
+                "fit(X, y, independent_voters=True) vouches for",
+                stacklevel=2,
             )
+            return math.nan
         if self.constant_:
             return 1.0  # the vote is no mixture of the voters
         n, KL = self.n_examples_, self._divergence()
         rest = math.log(4.0 * math.sqrt(n) / delta)
-        low = self.first_moment_ - math.sqrt(2.0 / n * (KL + rest))
-        high = self.second_moment_ + math.sqrt(2.0 / n * (2.0 * KL + rest))
-        return 1.0 - max(0.0, low) ** 2 / min(1.0, high)
+        gibbs = 0.5 - 0.5 * min(max(self.first_moment_, -1.0), 1.0)
+        differ = 0.5 - 0.5 * min(self.second_moment_, 1.0)
+        gibbs = _kl_inverse(gibbs, (KL + rest) / n, True)
+        differ = _kl_inverse(differ, (2.0 * KL + rest) / n, False)
+        bound = 1.0 - max(0.0, 1.0 - 2.0 * gibbs) ** 2 / (1.0 - 2.0 * differ)
+        return min(bound, 2.0 * gibbs, 1.0)
+
+    def _no_bound(self):
+        """Why there is no PAC-Bayes bound, or None."""
+        if not self.n_examples_:
+            return "the rows have unequal weights"
+        if self.voters == "linear-functions":
+            return "linear functions are not bounded"
+        if self.voters == "linear-classifiers" and not isinstance(self.gamma, str):
+            return None  # the prior, a Gaussian at 0, does not depend on the rows
+        return None if self.independent_voters_ else "the voters may depend on the rows"
 
     def facts(self):
-        """Figures of the fit that a report should show."""
-        facts = {
+        """Figures of the fit that a report should show; a bound that is none tells why."""
+        reason = self._no_bound()
+        bound = math.nan if reason else self.pac_bayes_bound()
+        return {
             "voters taken in": self.n_generated_,
             "with weight": self.n_columns_,
             "C-bound": self.c_bound(),
+            "PAC-Bayes bound" + (f" ({reason})" if reason else ""): bound,
         }
-        if self.n_examples_:
-            facts["PAC-Bayes bound"] = self.pac_bayes_bound()
-        return facts
 
     def _divergence(self):
         """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
@@ -1144,18 +1431,16 @@ class _Vote(_Protocol):
     # the pool
     @property
     def _complemented(self):
-        return isinstance(self.voters, str) if self.complements is None else self.complements
+        return self._generates if self.complements is None else self.complements
+
+    @property
+    def _generates(self):
+        return isinstance(self.voters, str) and self.voters in GENERATED
 
     def _make_pool(self, X, weight):
         who = type(self).__name__
-        if not isinstance(self.voters, str):
-            for k, voter in enumerate(self.voters):
-                if len(getattr(voter, "classes_", ())) != 2:
-                    raise ValueError(
-                        f"{who}: voter {k} of the list must be a classifier fitted on two classes, "
-                        f"got {voter!r}"
-                    )
-            return _Outputs(self._list_outputs(X, self.voters))
+        if not self._generates:
+            return _Outputs(self._given_outputs(X))
         if self.voters == "stumps":
             pool = _Stumps(X, self.n_thresholds)
             if not pool.size:
@@ -1170,9 +1455,62 @@ class _Vote(_Protocol):
         self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
         return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters))
 
-    @staticmethod
-    def _list_outputs(X, voters):
-        return np.array([np.where(v.predict(X) == v.classes_[1], 1.0, -1.0) for v in voters]).T
+    def _check_X(self, X, fitting=False):
+        """As in all methods; but a frame goes to given voters as it is, texts and all."""
+        if self._generates or not hasattr(X, "iloc"):
+            return super()._check_X(X, fitting)
+        super()._check_X(_Frame(X), fitting)
+        return X
+
+    def _given_outputs(self, X, members=None):
+        """Outputs of voters that are not generated, (n, voters), from -1 to 1: of all of them or
+        of the members with these numbers."""
+        who, soft = type(self).__name__, self.voting == "soft"
+        if isinstance(self.voters, (list, tuple)):
+            members = range(len(self.voters)) if members is None else members
+            H = np.array([self._list_output(X, k) for k in members]).T
+        else:
+            H = X if isinstance(self.voters, str) else self.voters(X)
+            H = np.array(H, dtype=np.float64, order="C")
+            if H.ndim != 2 or H.shape[0] != X.shape[0] or not H.shape[1]:
+                raise ValueError(
+                    f"{who}: voters must return a matrix with a row for each of {X.shape[0]} "
+                    f"rows of X and a column for each voter, got shape {H.shape}"
+                )
+            H = H if members is None else H[:, members]
+        low = 0.0 if soft else -1.0
+        bad = np.argwhere(~((H >= low) & (H <= 1.0)))
+        if bad.size:
+            kind = "probabilities from 0 to 1" if soft else "votes from -1 to 1"
+            i, j = bad[0]
+            raise ValueError(
+                f"{who}: voting={self.voting!r} takes {kind}, got {H[i, j]} in row {i} of voter {j}"
+            )
+        return 2.0 * H - 1.0 if soft else H
+
+    def _list_output(self, X, k):
+        """Labels -1 and 1 of voter k of the list, or its probabilities of the second class."""
+        who, soft = type(self).__name__, self.voting == "soft"
+        voter, columns = _member(self.voters[k])
+        names = getattr(voter, "feature_names_in_", None)
+        if columns is not None:
+            X = X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
+        elif names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
+            X = X[list(names)]
+        if names is None and hasattr(X, "iloc") and X.to_numpy().dtype.kind in "biuf":
+            X = X.to_numpy()  # a classifier that was fitted without names
+        width = getattr(voter, "n_features_in_", X.shape[1])
+        if len(getattr(voter, "classes_", ())) != 2:
+            fault = "must be a classifier fitted on two classes"
+        elif width != X.shape[1]:
+            fault = f"takes {width} features, not {X.shape[1]}: pass (voter, its columns of X)"
+        elif soft and not hasattr(voter, "predict_proba"):
+            fault = "has no predict_proba: take voting='hard'"
+        elif soft:
+            return np.asarray(voter.predict_proba(X))[:, 1]
+        else:
+            return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
+        raise ValueError(f"{who}: voter {k} of the list {fault}, got {voter!r}")
 
     def _both(self, base):
         """Values of all voters from those of the base voters."""
@@ -1187,7 +1525,7 @@ class _Vote(_Protocol):
         """What `votes` needs of the chosen voters."""
         base = chosen % pool.size
         self.signs_ = np.where(chosen < pool.size, 1.0, -1.0)
-        if not isinstance(self.voters, str):
+        if not self._generates:
             self.members_ = base
         elif self.voters == "stumps":
             self.features_, self.thresholds_ = pool.features[base], pool.cuts[base]
@@ -1197,8 +1535,8 @@ class _Vote(_Protocol):
     def _member_outputs(self, X):
         if self.constant_:
             return np.full((X.shape[0], 1), self.constant_)
-        if not isinstance(self.voters, str):
-            outputs = self._list_outputs(X, [self.voters[k] for k in self.members_])
+        if not self._generates:
+            outputs = self._given_outputs(X, self.members_)
         elif self.voters == "stumps":
             outputs = np.where(X[:, self.features_] > self.thresholds_, 1.0, -1.0)
         else:
@@ -1211,7 +1549,7 @@ class _Vote(_Protocol):
 
     # reports
     def _report(self, objective, gap, columns):
-        """Keep the state of the iteration; True when eps is reached or the callback says stop."""
+        """Keep the state of the iteration; True when the callback says stop."""
         gap = max(gap, EPS * abs(objective))
         self.objective_, self.dual_value_ = float(objective), float(objective - gap)
         self.residual_ = float(gap / max(1.0, abs(objective)))
@@ -1221,19 +1559,29 @@ class _Vote(_Protocol):
             print(f"{type(self).__name__} {self.n_iter_:5d}  columns {columns:5d}  "
                   f"objective {objective:.9e}  residual {self.residual_:.2e}")  # fmt: skip
         info = {"objective": self.objective_, "residual": self.residual_, "columns": columns}
-        stop = self.callback is not None and bool(self.callback(self, self.n_iter_, info))
-        return stop or self.residual_ <= self.eps
+        return self.callback is not None and bool(self.callback(self, self.n_iter_, info))
 
     def _why_not_converged(self):
         text = (f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
                 f"{self.residual_:.1e} (eps={self.eps:g}); ")  # fmt: skip
         if getattr(self, "max_columns", None) == self.n_generated_:
             return text + f"raise max_columns={self.max_columns}"
-        return text + "raise eps" + ", or take master='active-set'" * hasattr(self, "master")
+        other = getattr(self, "master", "auto") != "auto"
+        return text + "raise eps" + ", or take master='auto'" * other
 
     def __sklearn_clone__(self):
         """A copy with the very same voters: scikit-learn would empty the fitted ones."""
         return type(self)(**self.get_params())
+
+
+class _Frame:
+    """Shape and names of a frame, with zeros for its values: what `_check_X` may look at."""
+
+    def __init__(self, frame):
+        self.columns, self.shape = frame.columns, frame.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros(self.shape)
 
 
 class _Generated(_Vote):
@@ -1247,10 +1595,12 @@ class _Generated(_Vote):
         total, balance = weight.sum(), pool.products(weight)
         first = pool.products(weight * y) / total  # sums of whole weights are exact
         edges = self._both(first)
-        floor, D, scale = self._terms(edges.max(), total)
-        master, limit = MASTERS[self.master](), min(self.max_columns or edges.size, edges.size)
+        inside = np.zeros(edges.size, np.bool_)
+        floor, D, scale = self._terms(edges[_best_outside(edges, inside)], total, weight.size)
+        masters = list(MASTERS[self.master])
+        master, limit = masters.pop(0)(), min(self.max_columns or edges.size, edges.size)
         base, signs = np.empty(limit, np.intp), np.empty(limit)
-        inside, size = np.zeros(edges.size, np.bool_), min(64, limit)
+        size = min(64, limit)
         gram, P = np.empty((size, pool.size)), np.zeros((size, size))
         rows, value = np.ones((2, limit)), np.array([1.0, floor])
         q, c, low, high = np.zeros(limit), np.zeros(limit), np.zeros(limit), np.full(limit, np.inf)
@@ -1270,20 +1620,25 @@ class _Generated(_Vote):
                 row += 1.0 - e[k] * e[now]
                 c[k] = -e[k] / D
             P[k, now] = P[now, k] = row
-            master.solve(k + 1, P, c, rows, value, True, low, high, q)
-            q /= q.sum()
-            lack = floor - e @ q
-            if lack > ROUNDING:  # OSQP's error: weight goes from weak voters to the best, the first
-                weak = np.where(e < floor, q, 0.0)
-                weak *= min(lack / (weak @ (e[0] - e)), 1.0)
-                q -= weak
-                q[0] += weak.sum()
-            mean, second, b, t, nu = _price(
-                q[now], gram, base, signs, e[now], first, floor, D, edges
-            )
-            objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
-            done = self._report(scale * objective, scale * (edges.max() - nu), k + 1)
-            if done or edges[_best_outside(edges, inside)] <= nu:
+            while True:
+                master.solve(k + 1, P, c, rows, value, True, low, high, q)
+                q /= q.sum()
+                if 0.0 < floor - e @ q < e[0] - e @ q:  # rounding: the best voter makes up for it
+                    share = (floor - e @ q) / (e[0] - e @ q)
+                    q *= 1.0 - share
+                    q[0] += share
+                mean, second, b, t, nu = _price(
+                    q[now], gram, base, signs, e[now], first, floor, D, edges
+                )
+                objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
+                gap = edges.max() - nu + EPS * abs(b)  # example weights have the rounding of b
+                stop = self._report(scale * objective, scale * gap, k + 1)
+                done = stop or self.residual_ <= self.eps
+                last = k + 1 == limit or edges[_best_outside(edges, inside)] <= nu
+                if done or not last or k + 1 == self.max_columns or not masters:
+                    break
+                master = masters.pop(0)()  # no voter is left to enter: what lacks is accuracy
+            if done or last:
                 break
         chosen = base[now] + np.where(signs[now] < 0, pool.size, 0)
         g = y * self._combine(pool, chosen, q[now])
@@ -1297,8 +1652,8 @@ class CqBoost(_Generated):
     ----------
     mu : float in (0, 1]
         Least first moment of the margin; at most the edge of the best voter.
-    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
-as in _Vote
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, verbose, \
+callback : as in _Vote
 
     Attributes
     ----------
@@ -1328,19 +1683,19 @@ as in _Vote
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="osqp", verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _terms(self, best, total):
+    def _terms(self, best, total, n):
         """Least first moment, weight of the variance, and what the objective is divided by."""
-        if best < self.mu:
-            advice = f"choose mu in (0, {best:.6g}]" if best > 0 else BETTER
+        if best < (1.0 - EDGE) * self.mu:
+            advice = f"choose mu in (0, {_rounded(best)}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
                 f"these rows; {advice}"
             )
-        return self.mu, 0.0, 1.0
+        return min(self.mu, best), 0.0, 1.0
 
 
 class MDBoost(_Generated):
@@ -1350,8 +1705,8 @@ class MDBoost(_Generated):
     ----------
     D : float > 0
         Weight of the variance.
-    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
-as in _Vote
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, verbose, \
+callback : as in _Vote
 
     Attributes as in CqBoost.
     """
@@ -1363,27 +1718,26 @@ as in _Vote
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="osqp", verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _terms(self, best, total):
-        if total <= 1:
-            raise ValueError(
-                f"MDBoost: the sample weights must sum to more than 1, got {total:g}; a weight "
-                "of 2 is the row twice"
-            )
-        return -np.inf, self.D * total / (total - 1.0), total
+    def _terms(self, best, total, n):
+        n = max(total, n)
+        return -np.inf, self.D * n / (n - 1.0), total
 
 
 class MinCq(_Vote):
     """The original MinCq: every voter and its complement, weights within a narrow box.
 
+    Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 half
+    a minute. The callback is called between rounds and can stop it, with a valid vote.
+
     Parameters
     ----------
     mu : float in (0, 1]
         First moment of the margin; at most the mean size of the voters' edges.
-    voters, n_thresholds, gamma, eps, master, verbose, callback : as in _Vote
+    voters, n_thresholds, gamma, eps, master, voting, verbose, callback : as in _Vote
 
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
@@ -1394,48 +1748,105 @@ class MinCq(_Vote):
     complements = True  # in effect: the sign of a weight says which of the two
 
     def __init__(
-        self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="osqp",
-        verbose=0, callback=None,
+        self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="auto",
+        voting="hard", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
     def _learn(self, pool, y, weight):
         n, total, balance = pool.size, weight.sum(), pool.products(weight)
         first = pool.products(weight * y) / total
-        top = np.abs(first).mean()
-        if top < self.mu:
+        size = np.abs(first)
+        top = size.mean()
+        mu = min(self.mu, top)
+        if top < (1.0 - EDGE) * self.mu:
+            advice = f"choose mu in (0, {_rounded(top)}]" if top > 0 else BETTER
             raise ValueError(
                 f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
-                f"{top:.6g} on these rows; choose mu in (0, {top:.6g}]"
+                f"{top:.6g} on these rows; {advice}"
             )
         K = np.empty((n, n))
         for j in range(n):
             pool.gram(j, weight, balance, K[j])
         K /= total
-        x = self.mu / top * np.sign(first)  # n w
-        MASTERS[self.master]().solve(
-            n, K, np.zeros(n), first[None] / n, np.array([self.mu]), False, -np.ones(n),
-            np.ones(n), x,
-        )  # fmt: skip
-        mean = first @ x / n
-        x *= min(1.0, self.mu / mean)
-        if mean < self.mu - ROUNDING:  # OSQP: mix in the vote with the largest mean
-            share = min((self.mu - mean) / (top - mean), 1.0)
-            x += share * np.where(first == 0, 0.0, np.sign(first) - x)
+        ridge = min(LEAST, 0.1 * self.eps * n) * K.diagonal().max()
+        K.flat[:: n + 1] += ridge  # of all optima the one of the least norm
+        beta, low, high = 0.0, -np.ones(n), np.ones(n)
+
+        def report(x):
+            nonlocal beta
+            w = x / n
+            correlation = K @ w - ridge * w
+            second = w @ correlation
+            # beta maximises beta mu - mean |2 correlation - beta first|: a weighted quantile
+            kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
+            order = np.argsort(kinks)
+            past = np.cumsum(size[order])
+            place = np.searchsorted(past, 0.5 * (past[-1] + n * mu))
+            beta = kinks[order][min(place, n - 1)]
+            dual = beta * mu - second - np.abs(2.0 * correlation - beta * first).mean()
+            return self._report(second, second - dual + EPS * abs(beta), n)
+
+        start = mu / top * np.sign(first)  # n w
+        for master in MASTERS[self.master]:
+            x = start.copy()
+            if master is _ActiveSet:
+                x, stop = self._approach(K, first, mu, start, report)
+                if stop:
+                    break
+            stop = master().solve(
+                n, K, np.zeros(n), first[None] / n, np.array([mu]), False, low, high, x,
+                lambda x=x: report(x),
+            )  # fmt: skip
+            x = self._balanced(x, first, mu)
+            if stop or report(x) or self.residual_ <= self.eps:
+                break
         w = x / n
-        correlation = K @ w
-        second = w @ correlation
-        # beta maximises beta mu - mean |2 correlation - beta first|: a weighted quantile
-        size = np.abs(first)
-        kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
-        order = np.argsort(kinks)
-        past = np.cumsum(size[order])
-        beta = kinks[order][min(np.searchsorted(past, 0.5 * (past[-1] + n * self.mu)), n - 1)]
-        dual = beta * self.mu - second - np.abs(2.0 * correlation - beta * first).mean()
-        self._report(second, second - dual, n)
         chosen = np.arange(n) + np.where(w < 0, n, 0)
         g = y * pool.combine(w)
         return chosen, np.abs(w), weight / total * (beta - 2.0 * g)
+
+    @staticmethod
+    def _balanced(x, first, mu):
+        """mean(first x) = mu and |x| <= 1 once more: variables within their bounds move, or else
+        all are mixed with the largest vote there is."""
+        x = np.clip(x, -1.0, 1.0)
+        for _ in range(ROUNDS):
+            lack = mu - (first * x).mean()
+            inner = np.where(np.abs(x) < 1.0, first, 0.0)
+            if abs(lack) <= EPS * mu or not inner.any():
+                break
+            x = np.clip(x + lack / (inner @ inner) * x.size * inner, -1.0, 1.0)
+        mean, top = (first * x).mean(), np.abs(first).mean()
+        if abs(mean - mu) <= ROUNDING * mu:
+            return x
+        if mean >= mu:
+            return mu / mean * x
+        side = np.where(first == 0, x, np.sign(first))
+        return x + min((mu - mean) / (top - mean), 1.0) * (side - x)
+
+    def _approach(self, K, first, mu, start, report):
+        """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: all
+        variables change sides at once. Returns x, near the optimum also where that goes round in
+        circles, and whether the callback said stop. O(n^3) a round."""
+        n, sides, fewest, late, best = first.size, np.zeros(first.size), np.inf, 0, start.copy()
+        while late < CIRCLES and first[sides == 0].any():
+            free, x = sides == 0, sides.copy()
+            f = np.flatnonzero(free)
+            known = np.column_stack([-(K[f] @ x), first[f]])
+            plain, along = np.linalg.solve(K[np.ix_(f, f)], known).T
+            lam = (n * mu - first @ x - first[f] @ plain) / (first[f] @ along)
+            x[f] = plain + lam * along
+            reduced = K @ x - lam * first
+            new = np.where(free, (x > 1.0) * 1.0 - (x < -1.0), sides * (sides * reduced <= 0.0))
+            moved = int((new != sides).sum())
+            near, late = self._balanced(x, first, mu), late + 1
+            if moved < fewest:
+                fewest, late, best = moved, 0, near
+            if report(near) or not moved:
+                return near, bool(moved)
+            sides = new
+        return best, False
 
     def _posterior(self):
         """(1/n + w)/2 for a voter and (1/n - w)/2 for its complement."""
@@ -1453,7 +1864,8 @@ class LPBoost(_Vote):
     ----------
     C : float > 0
         Weight of the loss.
-    voters, n_thresholds, gamma, complements, eps, max_columns, verbose, callback : as in _Vote
+    voters, n_thresholds, gamma, complements, eps, max_columns, voting, verbose, callback : \
+as in _Vote
 
     Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
     by their sum, total_.
@@ -1467,37 +1879,78 @@ class LPBoost(_Vote):
 
     def __init__(
         self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, verbose=0, callback=None,
+        max_columns=None, voting="hard", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        a = cost = self.C * weight
-        edges = self._both(pool.products(a * y))
-        master, limit = _Highs(cost), min(self.max_columns or edges.size, edges.size)
-        chosen, inside = [], np.zeros(edges.size, np.bool_)
-        A, q = np.empty((min(64, limit), y.size)), np.empty(0)
-        while True:
-            k = len(chosen)
-            objective = q.sum() + cost @ np.maximum(1.0 - q @ A[:k], 0.0)
-            gap = objective - a.sum() / max(1.0, edges.max())
-            j = _best_outside(edges, inside)
-            last = k == limit or edges[j] <= 1.0
-            if (k or last) and (self._report(objective, gap, k) or last):
-                break
-            inside[j] = True
-            chosen.append(j)
-            if k == A.shape[0]:
-                A = _grown(A, (min(2 * k, limit), y.size))
-            A[k] = (y if j < pool.size else -y) * pool.column(j % pool.size)
-            q, a = master.add(A[k])
-            q, a = np.maximum(q, 0.0), np.clip(a, 0.0, cost)
+        # equal rows are one: weights and repetitions give the very same linear program
+        _, rows, group = np.unique(pool.rows(y), axis=0, return_index=True, return_inverse=True)
+        group, whole = group.ravel(), self.C * weight
+        cost = np.bincount(group, whole)
+        master, best, dual = _Highs(cost), whole, -np.inf  # of all duals the largest
+        limit = self.max_columns or 2 * pool.size
+
+        def priced(a):
+            nonlocal best, dual
+            a = (a / cost)[group] * whole
             edges = self._both(pool.products(a * y))
-        return np.array(chosen, np.intp), q, a
+            if a.sum() / max(1.0, edges.max()) > dual:
+                best, dual = a, a.sum() / max(1.0, edges.max())
+            return edges
+
+        def add(new):
+            nonlocal A, chosen
+            fresh = _columns(pool, y, new)[:, rows]
+            A, chosen = np.vstack([A, fresh]), np.concatenate([chosen, new])
+            q, a = master.add(fresh)
+            return np.maximum(q, 0.0), priced(np.clip(a, 0.0, cost))
+
+        chosen, A, q = np.empty(0, np.intp), np.empty((0, cost.size)), np.empty(0)
+        edges = priced(cost)
+        if self.max_columns is None and edges.max() > 1.0:
+            new, q, stop = self._approach(pool, y, rows, cost, priced, lambda: dual)
+            if stop:
+                return new, q, best
+            q, edges = add(new)
+        while True:
+            objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
+            outside = edges.copy()
+            outside[chosen] = 0.0
+            new = np.argsort(-outside, kind="stable")
+            new = new[outside[new] > 1.0 + HIGHS_TOL]
+            apart = -np.diff(outside[new], prepend=np.inf) > TIE * np.abs(edges).max()
+            new = new[apart][: min(BATCH, limit - chosen.size)]  # equal voters have equal edges
+            if chosen.size or not new.size:
+                stop = self._report(objective, objective - dual, chosen.size)
+                if stop or self.residual_ <= self.eps or not new.size:
+                    return chosen, q, best
+            q, edges = add(new)
+
+    def _approach(self, pool, y, rows, cost, priced, dual):
+        """All voters at once by the interior-point method: those that have weight at the optimum,
+        up to a small part, their weights, and whether the callback said stop."""
+        base, stop, best, late = np.unique(pool.kinds(), return_index=True)[1], False, np.inf, 0
+        A = _columns(pool, y, base)[:, rows]
+
+        def watch(a, q):
+            nonlocal stop, best, late
+            priced(a)
+            w = q[: base.size] - q[base.size :] if self._complemented else q
+            objective = q.sum() + cost @ np.maximum(1.0 - w @ A, 0.0)
+            gap = objective - dual()
+            best, late = (gap, 0) if gap < best else (best, late + 1)
+            stop = self._report(objective, gap, q.size)
+            return stop or self.residual_ <= CLOSER * self.eps or late == PATIENCE
+
+        _, q = _interior(np.ascontiguousarray(A.T), cost, 0.0, self._complemented, watch)
+        both = np.concatenate([base, base + pool.size]) if self._complemented else base
+        chosen = np.flatnonzero(q > (0.0 if stop else SUPPORT * q.max()))
+        return both[chosen], q[chosen], stop
 
     def _advice(self, pool, y, weight):
         best = self._both(pool.products(weight * y)).max()
-        return f"choose C > {1.0 / best:.6g}" if best > 0 else BETTER
+        return f"choose C >= {_rounded(1.0 / best, up=True)}" if best > 0 else BETTER
 
 
 class CGBoost(_Vote):
@@ -1507,8 +1960,8 @@ class CGBoost(_Vote):
     ----------
     C : float > 0
         Weight of the loss.
-    voters, n_thresholds, gamma, complements, eps, max_columns, master, verbose, callback : \
-as in _Vote
+    voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, verbose, \
+callback : as in _Vote
 
     Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
     by their sum, total_.
@@ -1522,33 +1975,70 @@ as in _Vote
 
     def __init__(
         self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="osqp", verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        a = cost = self.C * weight
-        master, limit = MASTERS[self.master](), self.max_columns or 2 * pool.size
-        chosen, A, q = np.empty(0, np.intp), np.empty((0, y.size)), np.empty(0)
-        tight = False
+        cost, signed = self.C * weight, self._complemented
+        limit, masters = self.max_columns or pool.size, list(MASTERS[self.master])
+        chosen, kinds, stop, late = np.empty(0, np.intp), pool.kinds(), False, 0
+        a, w, dual, objective, inner = cost, np.empty(0), -np.inf, np.inf, np.inf
+
+        def look(now, *votes):
+            """Keep the best vote and the best multipliers so far, and the gap in the master."""
+            nonlocal a, w, dual, objective, inner
+            edges = pool.products(now * y)
+            edges = edges if signed else np.maximum(edges, 0.0)
+            if now.sum() - 0.5 * edges @ edges > dual:
+                a, dual = now, now.sum() - 0.5 * edges @ edges
+            for vote in (edges[chosen], *votes):
+                g = y * pool.combine(np.bincount(chosen, vote, pool.size))
+                value = 0.5 * vote @ vote + cost @ np.maximum(1.0 - g, 0.0)
+                if value < objective:
+                    w, objective = vote, value
+            inner = min(inner, objective - now.sum() + 0.5 * edges[chosen] @ edges[chosen])
+            return edges
+
+        def watch(now, q):
+            nonlocal stop, late
+            before = inner
+            look(now, (q / share)[place])
+            late = 0 if inner < before else late + 1
+            stop = self._report(objective, objective - dual, chosen.size)
+            return stop or inner <= FINE * max(1.0, objective) or late == PATIENCE
+
+        edges = look(a)
         while True:
-            edges = self._both(pool.products(a * y))
-            objective = 0.5 * q @ q + cost @ np.maximum(1.0 - q @ A, 0.0)
-            dual = a.sum() - 0.5 * np.square(np.maximum(edges, 0.0)).sum()
             edges[chosen] = 0.0
-            new = np.argsort(-edges, kind="stable")[: limit - chosen.size]
-            new = new[edges[new] > 0.0]
-            k, last = chosen.size, not new.size
-            if k or last:
-                done = self._report(objective, objective - dual, k)
-                if done or last and (tight or not k):
-                    break
-            if not last:
-                columns = [(y if j < pool.size else -y) * pool.column(j % pool.size) for j in new]
-                A, chosen = np.vstack([A, columns]), np.concatenate([chosen, new])
-            tight = last  # with no voter left to enter, what lacks is accuracy
-            q, a = master.hinge(A, cost, tight)
-        return chosen, q, a
+            new = np.argsort(-np.abs(edges), kind="stable")[: limit - chosen.size]
+            new = new[edges[new] != 0.0]
+            if new.size:
+                chosen, inner, objective, late = np.concatenate([chosen, new]), np.inf, np.inf, 0
+            elif not chosen.size:
+                self._report(cost.sum(), cost.sum() - dual, 0)
+                break
+            # m equal voters share a weight: one of them, times the root of m
+            _, one, place, count = np.unique(
+                kinds[chosen], return_index=True, return_inverse=True, return_counts=True
+            )
+            share = np.sqrt(count)
+            A = np.ascontiguousarray((_columns(pool, y, chosen[one]) * share[:, None]).T)
+            if masters[0] is _ActiveSet:
+                _interior(A, cost, 1.0, signed, watch)
+            else:
+                look(masters[0]().hinge(A, cost, signed, a))
+            lacks = inner > self.eps * max(1.0, objective) and y.size <= DENSE
+            if lacks and not stop:
+                look(_ActiveSet().hinge(A, cost, signed, a))
+            edges = look(a)
+            stop = stop or self._report(objective, objective - dual, chosen.size)
+            ended = not np.delete(edges, chosen).any() or chosen.size == limit
+            if stop or self.residual_ <= self.eps or ended and len(masters) == 1:
+                break
+            if ended:
+                masters.pop(0)  # no voter is left to enter: what lacks is accuracy
+        return chosen + np.where(w < 0, pool.size, 0), np.abs(w), a
 
 
 if __name__ == "__main__":
