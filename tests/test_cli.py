@@ -215,9 +215,10 @@ def test_figures_of_the_method(report):
     assert float(re.fullmatch(form, lines["figures"])[2]) > 5
     assert "figures" not in report("exrm", "--data", "heart", "--trials", 1)
     lines = report("cqboost", "--data", "heart", "--trials", 1, "--mu", 0.3)
-    form = "voters taken in (.*), with weight (.*), C-bound (.*), PAC-Bayes bound (.*)"
-    taken, kept, bound, guarantee = map(float, re.fullmatch(form, lines["figures"]).groups())
-    assert 1 <= kept <= taken and 0 <= bound <= guarantee <= 1
+    form = "voters taken in (.*), with weight (.*), C-bound (.*), PAC-Bayes bound "
+    form += r"\(the voters may depend on the rows\) nan"
+    taken, kept, bound = map(float, re.fullmatch(form, lines["figures"]).groups())
+    assert 1 <= kept <= taken and 0 <= bound <= 1
 
 
 def test_paper_solver_admits_its_gap(report):
