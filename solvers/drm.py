@@ -46,11 +46,11 @@ from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 TINY = 1e-300  # instead of a division by 0
-EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+EPS = 2.0**-52  # rounding of one operation
+OFF = 16.0  # roundings of the terms of a sum that are counted as not cancelling
 BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
 ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
 FOLLOW = 100  # pairs between two looks at the norm
-FAR = 1e4  # gradient, in largest margins, of rows that a member does not know
 FIRST = 0.01  # first tolerance on the gradient, in units of nu; rho is at least nu / 2
 NEXT = 0.3  # ... each next one is this part of the last at most, or
 GOAL = 0.1  # ... what should give this part of the gap asked for: it is about quadratic in it
@@ -63,14 +63,20 @@ SUPPORT = 2500  # ... for no more than so many unknowns,
 STEPS = 40  # ... for at most so many steps
 POLISH = 200  # ... or ends a fit that has no more: its answer is exact to rounding
 LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, down to
+RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point step
+BACK = 0.995  # part of the way to a bound that such a step goes
+PATIENCE = 10  # interior point steps without a better certificate before the fit gives up
 PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
 ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
+LONG = 300.0  # gamma (|x|^2 + |z|^2), of centred rows, from which on |x - z|^2 is a sum of squares
+FADED = 60.0  # ... unless exp(-gamma |x - z|^2) is below exp of this with a minus, even after
+LOST = 1e-14  # ... an error of this part of gamma (|x|^2 + |z|^2)
 ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
-NEGATIVE = 1e-7  # an eigenvalue below this part of the largest, with a minus, is no rounding
-SAMPLE = 500  # rows of a given kernel matrix whose eigenvalues are looked at
+NEGATIVE = 1e-12  # an eigenvalue below this part of the trace, with a minus, is no rounding
+LARGEST = 1e150  # squares of kernel values are finite
 
 
 # >>> shared: protocol 4
@@ -477,12 +483,12 @@ def _name_changes(names, seen):
 
 # -- kernels ------------------------------------------------------------------------------------
 @kernel(fastmath=LANES)
-def _gains(g, live, eta, q_i, low, eta_i, h, gain, bits):
+def _gains(g, live, eta, q_i, low, unit, eta_i, h, gain, bits):
     """What each pair (i, k) gains, for a block of k; the largest as the integer of its bits,
     which order floats >= 0 and whose maximum vectorises."""
     twice = np.float32(2.0 * h)
     for k in range(len(g)):
-        fall = np.float32(g[k] - low)
+        fall = np.float32((g[k] - low) * unit)
         value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
         gain[k] = value if live[k] > 0 else np.float32(0.0)
     best = np.int32(0)
@@ -503,24 +509,23 @@ def _shift(g, bits, q_i, q_j, step):
 
 
 @kernel(fastmath=LANES)
-def _follow(a, c, far, lin, square, sigma, s, g):
+def _follow(a, c, lin, square, sigma, s, g):
     """The best s for these a, (7): |w| <= 1, sigma what is there without a multiplier."""
     for k in range(len(a)):
-        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
+        square += a[k] * ((g[k] - c[k] * a[k]) * (2.0 * s) + lin[k])
     new = max(sigma, 0.5 * math.sqrt(max(square, 0.0)))
     ratio = s / new
     for k in range(len(a)):
-        rest = c[k] * a[k] + far[k]
+        rest = c[k] * a[k]
         g[k] = (g[k] - rest) * ratio + rest
     return new
 
 
 @kernel(fastmath=LANES)
-def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
+def _smo(Q, diag, c, lin, square, sigma, s, fixed, tol, unit, pairs,
          a, g, live, gain, eta):  # fmt: skip
     """Move weight between pairs of a until the gradient g where there is some is nowhere above
-    the smallest by more than tol, among the rows of Q in the table. Unless fixed, s follows.
-    Returns s and the pairs moved."""
+    the smallest by more than tol. Unless fixed, s follows. Returns s and the pairs moved."""
     n = len(a)
     bits, order = gain.view(np.int32), g.view(np.int64)
     i, since = -1, 1
@@ -529,19 +534,19 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
             h, i = 0.5 / s, 0
             for k in range(n):
                 eta[k] = diag[k] * h + c[k]
-                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
+                live[k] = 1.0 if a[k] > 0.0 else 0.0
                 if g[k] < g[i]:
                     i = k
-        low, q_i = g[i], table[where[i]]
+        low, q_i = g[i], Q[i]
         top, start = np.int32(0), 0
         for first in range(0, n, BLOCK):
             part = slice(first, first + BLOCK)
-            best = _gains(g[part], live[part], eta[part], q_i[part], low, eta[i], h,
+            best = _gains(g[part], live[part], eta[part], q_i[part], low, unit, eta[i], h,
                           gain[part], bits[part])  # fmt: skip
             if best > top:
                 top, start = best, first
         j = start
-        while bits[j] != top:
+        while bits[j] != top and j < n - 1:  # found before the end, whatever the numbers are
             j += 1
         solved = top == 0
         if g[j] - low <= tol and not solved:
@@ -553,9 +558,9 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
         if solved and (fixed or since == 0):
             return s, pair
         if not fixed and (solved or since == FOLLOW):
-            s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
+            s, i, since = _follow(a, c, lin, square, sigma, s, g), -1, 0
             continue
-        q_j = table[where[j]]
+        q_j = Q[j]
         move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
         if not move < a[j]:
             move, live[j] = a[j], 0.0
@@ -571,7 +576,7 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
             if least < lowest:
                 lowest, start = least, first
         i = start
-        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest:
+        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest and i < n - 1:
             i += 1
         since += 1
     return s, pairs
@@ -579,9 +584,10 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
 
 @kernel(fastmath={"contract"})
 def _exp(x, whole):
-    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's."""
+    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
+    above 0 by rounding counts as 0."""
     for k in range(len(x)):
-        value = max(x[k], -700.0)
+        value = min(max(x[k], -700.0), 0.0)
         whole[k] = value * (1.0 / LOG2_HIGH) + ROUND  # its last bits are the power of 2
         power = whole[k] - ROUND
         r = value - power * LOG2_HIGH - power * LOG2_LOW
@@ -603,7 +609,21 @@ def _exp(x, whole):
         bits[k] += powers[k] << 52
 
 
-# -- solver -------------------------------------------------------------------------------------
+@kernel
+def _near(values, X, Z, gamma, squares, others):
+    """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
+    may have left an error that the exponential would show."""
+    for i in range(len(X)):
+        for j in range(len(Z)):
+            size = squares[i] + others[j]
+            if size > LONG and values[i, j] > -FADED - LOST * size:
+                total = 0.0
+                for k in range(X.shape[1]):
+                    total += (X[i, k] - Z[j, k]) ** 2
+                values[i, j] = -gamma * total
+
+
+# -- kernel values ------------------------------------------------------------------------------
 def _kernel_to(kind, Z, gamma, degree, coef0):
     """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
     if kind == "precomputed":
@@ -617,20 +637,48 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
             return (values**power + 1.0).astype(dtype, copy=False)
 
         return polynomial
-    centre, unit = Z.mean(axis=0), np.ones(len(Z))
-    Z = math.sqrt(2.0 * gamma) * (Z - centre)
-    right = np.ascontiguousarray(np.column_stack((Z, unit, -0.5 * (Z**2).sum(axis=1))).T)
+    centre, unit, root = Z.mean(axis=0), np.ones(len(Z)), math.sqrt(2.0 * gamma)
+    short = root * (Z - centre)
+    others = 0.5 * (short**2).sum(axis=1)
+    right = np.ascontiguousarray(np.column_stack((short, unit, -others)).T)
+    longest = others.max(initial=0.0)
 
     def rbf(X, dtype, first=0):
-        X = math.sqrt(2.0 * gamma) * (X - centre)
-        left = np.column_stack((X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))))
+        short = root * (X - centre)
+        squares = 0.5 * (short**2).sum(axis=1)
+        left = np.column_stack((short, -squares, np.ones(len(X))))
         values = left @ right[:, first:]  # -gamma |x - z|^2
+        if squares.max(initial=0.0) + longest > LONG:
+            _near(values, X, Z[first:], gamma, squares, others[first:])
         flat = values.reshape(-1)
         _exp(flat, np.empty(flat.size))
         values += 1.0
         return values.astype(dtype, copy=False)
 
     return rbf
+
+
+def _negative(K):
+    """What shows that the symmetric K has a negative eigenvalue beyond rounding, or nothing.
+
+    K is semi-definite to NEGATIVE of each k(x, x) if and only if Cholesky's method runs through
+    with that much added to its diagonal: a third of n^3 multiplications, all rows looked at.
+    """
+    diag = K.diagonal()
+    if diag.min() < 0.0:
+        return f"k(x, x) + 1 = {diag.min():.2g} in row {diag.argmin()}"
+    if not K.any():
+        return ""
+    length = np.sqrt(np.maximum(diag, TINY))
+    K = K / length / length[:, None]
+    if (worst := abs(K).max()) > 1.0 + NEGATIVE:
+        return f"k(x, z) + 1 is up to {worst:.3g} times the root of its values at x, x and z, z"
+    K[np.diag_indices(len(K))] = 1.0 + NEGATIVE * len(K)
+    try:
+        np.linalg.cholesky(K)
+    except np.linalg.LinAlgError:
+        return f"an eigenvalue below {-NEGATIVE:.0e} of its trace"
+    return ""
 
 
 def _chunks(n, width=None):
@@ -645,6 +693,7 @@ def _mean_distance(X, weight):
     squares, unit, total = (X**2).sum(axis=1), np.ones(len(X)), 0.0
     left = np.column_stack((-2.0 * X, squares, unit))
     right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
+    weight = weight / weight.max()
     for part in _chunks(len(X)):
         distance = left[part] @ right[:, part.start :]
         np.maximum(distance, 0.0, out=distance)
@@ -655,11 +704,13 @@ def _mean_distance(X, weight):
 
 
 class _Rows:
-    """Rows of Q = yy' * (k + 1): all, or as many as fit and were used last."""
+    """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
+    power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
 
     def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype):
-        self.kernel_to_X, self.X, self.y, self.diag = kernel_to_X, X, y, diag
-        self.far = FAR * (1.0 + math.sqrt(diag.max()))
+        self.kernel_to_X, self.X, self.y = kernel_to_X, X, y
+        self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), TINY)))
+        self.diag = diag / self.unit
         n = y.size
         slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
         slots = min(n, max(2, slots))
@@ -686,8 +737,10 @@ class _Rows:
     def compute(self, part, dtype=np.float64, first=0):
         """These rows, from column `first` on."""
         block = self.kernel_to_X(self.X[part], dtype, first)
-        block *= self.y[part, None].astype(dtype)
+        block *= (self.y[part, None] / self.unit).astype(dtype)
         block *= self.y[first:].astype(dtype)
+        numbers = np.arange(self.y.size)[part] - first
+        block[np.arange(len(block)), numbers] = self.diag[part]
         return block
 
     def times(self, *parts, exact=False):
@@ -705,29 +758,71 @@ class _Rows:
         return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
 
 
-def _visit(rows, a, Qa, c, far, lin, square, sigma, s, tol, pairs, fixed=False):
-    """SMO on one member; a and Qa = Q a are updated. Returns s and the pairs that were left."""
-    g = (Qa + lin) * (0.5 / s) + c * a + far
-    live, gain, eta = np.empty((3, a.size), np.float32)
-    goal, out, few = tol, far, max(1, len(rows.table) // 4)
+# -- Algorithm 1 --------------------------------------------------------------------------------
+def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=False):
+    """SMO on one member, among the rows inside its sample; a and Qa = Q a are updated. Returns s
+    and the pairs that were left."""
+    few = max(1, len(rows.table) // 4)
+    everywhere = rows.complete and inside.all()
+    now, goal, held, Q = slice(None), tol, None, rows.table
+    known = np.flatnonzero(inside)
     while pairs > 0:
+        g, push, most = (Qa + lin) * (0.5 / s) + c * a, lin, square
         if not rows.complete:  # work on the rows that violate most
-            order = g.argsort()
+            order = known[g[known].argsort()]
             losing = order[a[order] > 0][-few:]
             worst = g[losing[-1]] - g[order[0]]
             if worst <= tol:
                 break
-            rows.load(np.union1d(order[:few], losing))
-            goal, out = max(tol, DEEPER * worst), np.where(rows.where < 0, rows.far, far)
-            g += out - far
-        s, moved = _smo(rows.table, rows.where, rows.diag, c, out, lin, square, sigma, s, fixed,
-                        goal, pairs, a, g, live, gain, eta)  # fmt: skip
+            now, goal = np.union1d(order[:few], losing), max(tol, DEEPER * worst)
+            rows.load(now)
+        elif not everywhere:
+            now = known
+        mine = a[now].copy()
+        if not everywhere:
+            held, still = rows.table[rows.where[now]], a.copy()
+            Q, push, still[now] = np.ascontiguousarray(held[:, now]), lin[now], 0.0
+            if still.any():  # what stands still acts as a pull does
+                rest = Qa - _product(mine, held)
+                push, most = push + rest[now], square + float(still @ (rest + 2.0 * lin))
+        g = g[now]
+        live, gain, eta = np.empty((3, mine.size), np.float32)
+        s, moved = _smo(Q, rows.diag[now], c[now], push, most, sigma, s, fixed, goal,
+                        1.0 / max(abs(g).max(), TINY), pairs, mine, g, live, gain, eta)  # fmt: skip
         pairs -= moved
+        if not everywhere:
+            Qa += _product(mine - a[now], held)
+        Qa[now] = (g - c[now] * mine) * (2.0 * s) - lin[now]
+        a[now] = mine
         if rows.complete:
             break
-        g -= out - far
-    np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
     return s, pairs
+
+
+def _product(B, table):
+    """B @ table in the precision of the table, whatever the size of B."""
+    size = max(abs(B).max(), TINY)
+    return size * ((B / size).astype(table.dtype) @ table)
+
+
+def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
+    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
+    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
+    weak = PROX * rows.diag.mean()
+    eps = weak if sigma < weak else 0.0
+    for t in range(len(a)):
+        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
+        square, low = 4.0 * float(q @ Mq), sigma + eps
+        s, left = _visit(rows, a[t], Qa[t], inside[t], c[t], 2.0 * Mq, square, low,
+                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
+        sum_b -= b[t]
+        sum_M -= M[t]
+        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
+        sum_b += b[t]
+        sum_M += M[t]
+        lam[t] = max(s - low, 0.0)
+        short = short or left == 0
+    return short
 
 
 def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
@@ -782,47 +877,47 @@ def _best_rho(M, p, total):
         rho = np.minimum(new, rho)
 
 
-def _certificate(a, Qa, b, M, lam, p, total, mu, own):
-    """At the members, scaled into |w| <= 1: the objective, its gap to the better of two lower
-    bounds, rho, the inner products and the members themselves."""
-    gram = b @ M.T
-    inside = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
-    b, M, gram = b * inside[:, None], M * inside[:, None], gram * np.outer(inside, inside)
+def _size(b, rows):
+    """The root of sum_i b_i^2 |phi(x_i)|^2, each member."""
+    return np.sqrt(b**2 @ abs(rows.diag))
+
+
+def _certificate(a, u, w, M, lam, p, total, mu, own, sizes):
+    """At the members w, scaled into |w| <= 1: the objective, its gap to the better of two lower
+    bounds, the part of it that is rounding, rho, the inner products and the scale.
+
+    Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
+    products: coefficients and margins, or with explicit phi twice the same. `sizes` are the
+    roots of sum_i a_i^2 |phi(x_i)|^2 and of sum_i b_i^2 |phi(x_i)|^2: with roundings that are
+    independent of each other an inner product is off by some EPS of the product of its two sizes.
+    """
+    gram = w[0] @ w[1].T
+    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
+    M, w = M * scale[:, None], [part * scale[:, None] for part in w]
+    gram, (A, B) = gram * np.outer(scale, scale), sizes
+    B, off = B * scale, OFF * EPS
     rho = _best_rho(M, p, total)
     penalty = own * gram.trace() + mu * gram.sum()
-    objective = (0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
-                 - total * rho.sum() + penalty)  # fmt: skip
+    loss = 0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
+    objective = loss - total * rho.sum() + penalty
     slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
     # the penalty is above its tangent at these members, and what is left is least on the spheres
-    rest, Q_rest = (x - 2.0 * (own * w + mu * w.sum(axis=0)) for x, w in ((a, b), (Qa, M)))
-    bound = -penalty - np.sqrt(np.maximum((rest * Q_rest).sum(axis=1), 0.0)).sum()
+    rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
+    square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
+    far = off * (A + 2.0 * (own * B + mu * B.sum())) ** 2
+    if u[0] is u[1]:  # a norm, not the root of a difference
+        bound = -penalty - (np.sqrt(square) + np.sqrt(off * far)).sum()
+    else:
+        bound = -penalty - np.sqrt(square + far).sum()
     d = own + lam
     if d.min() > SETTLED * (d.max() + mu):  # the dual at these multipliers
-        U = a @ Qa.T / np.outer(d, d)
+        U = u[0] @ u[1].T / np.outer(d, d)
         least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
-        bound = max(bound, -0.25 * least - lam.sum())
-    gap = max(objective + slack - bound, EPS * abs(objective))
-    return float(objective), float(gap), rho, gram, b
-
-
-def _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta):
-    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
-    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
-    weak = PROX * rows.diag.mean()
-    eps = weak if sigma < weak else 0.0
-    for t in range(len(a)):
-        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
-        square, low = 4.0 * float(q @ Mq), sigma + eps
-        s, left = _visit(rows, a[t], Qa[t], c[t], far[t], 2.0 * Mq, square, low,
-                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
-        sum_b -= b[t]
-        sum_M -= M[t]
-        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
-        sum_b += b[t]
-        sum_M += M[t]
-        lam[t] = max(s - low, 0.0)
-        short = short or left == 0
-    return short
+        bound = max(bound, -0.25 * (least + off * (A * A / d).sum()) - lam.sum())
+    lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
+    lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
+    gap = max(objective + slack - bound, 0.0) + lost
+    return float(objective), float(gap), float(lost), rho, gram, scale
 
 
 def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
@@ -831,9 +926,8 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     T, n = p.shape
     mu = mu if T > 1 else 0.0
     total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
-    inside, size = p > 0, rows.diag.mean()
+    inside, size = p > 0, abs(rows.diag).mean()
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
-    far = np.where(inside, 0.0, rows.far)
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
@@ -848,10 +942,13 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         if found:
             a, Qa, b, M, lam = found
         else:
-            short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
-            Qa, M = rows.times(a, b, exact=True)
-        objective, gap, *members = _certificate(a, Qa, b, M, lam, p, total, mu, own)
-        if report(iteration, objective, gap / max(1.0, abs(objective))):
+            short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
+        Qa, M = rows.times(a, b, exact=True)
+        objective, gap, lost, rho, gram, scale = _certificate(
+            a, (a, Qa), (b, M), M, lam, p, total, mu, own, (_size(a, rows), _size(b, rows))
+        )
+        members = rho, gram, b * scale[:, None]
+        if report(iteration, objective, gap / abs(objective), lost):
             break
         change = float(((b - old_b) * (M - old_M)).sum())
         settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
@@ -862,6 +959,140 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
         delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
     return lam, *members
+
+
+# -- the linear kernel ----------------------------------------------------------------------------
+class _Points:
+    """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
+
+    For the interior point method each phi is given in coordinates of an orthonormal basis of the
+    span, whose first direction is that of the mean.
+    """
+
+    def __init__(self, X, y):
+        self.y, self.mean = y, np.append(X.mean(axis=0), 1.0)
+        self.X = X - self.mean[:-1]
+        apart = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
+        self.basis, images = np.linalg.qr(apart)
+        self.squares = (self.X**2).sum(axis=1) + 1.0
+        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
+        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        a = a * self.y
+        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
+        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
+
+    def coefficients(self, W, a, lam, mu, ridge):
+        """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, then with the least change that is
+        left to be made, if possible among the rows with some a."""
+        T = len(a)
+        d = np.diag(np.maximum(ridge + max(T - 2, 0) * mu + lam, SETTLED * lam.max() + TINY)) + mu
+        b = 0.5 * np.linalg.solve(d, a)
+        for rows in (b.any(axis=0), np.ones(len(self.y), bool)):
+            F = self.coordinates[rows]
+            if not len(F):
+                continue
+            rest = (W - self.pull(b)) @ self.basis
+            b[:, rows] += np.linalg.lstsq(F.T, rest.T, rcond=None)[0].T
+            if abs(W - self.pull(b)).max() <= SETTLED * abs(W).max():
+                break
+        return b
+
+
+def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
+    """The same problem with explicit phi by a primal-dual interior point method, predictor and
+    corrector: slacks xi = a / p, heights h = margin + xi - rho, lam and room = 1 - |w|^2 stay above
+    0, and xi h and lam room / sum p go to 0 together."""
+    T, F, P = len(p), points.coordinates, p.sum(axis=1)
+    mu = mu if T > 1 else 0.0
+    total, own, eye = nu / T, ridge + max(T - 2, 0) * mu, np.eye(F.shape[1])
+    u = (total * p / P[:, None]) @ F
+    length = np.sqrt((u**2).sum(axis=1))
+    w = u / np.maximum(2.0 * np.maximum(own + mu * T, length), TINY)[:, None]
+    M = w @ F.T
+    rho = _best_rho(M, p, total)
+    apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
+    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
+    lam, room = np.maximum(length, total * apart[:, 0]), 1.0 - (w**2).sum(axis=1)
+    best, since = None, 0
+    for iteration in range(1, max_iter + 1):
+        found = _explicit_certificate(points, w, lam, p, total, mu, own)
+        since += 1
+        if best is None or found[1] < best[1]:
+            best, since = found, 0
+        objective, gap, lost = best[:3]
+        if report(iteration, objective, gap / abs(objective), lost):
+            break
+        if gap <= tol * abs(objective) or since == PATIENCE:
+            break
+        both = xi + h
+        tau = p * xi / both  # what a row's slack gives way, in units of the margin
+        weight = tau.sum(axis=1)
+        middle = (tau @ F) / weight[:, None]
+        B = np.empty((T, len(eye), len(eye)))
+        for t in range(T):
+            R = F - middle[t]
+            B[t] = (R.T * tau[t]) @ R + 2.0 * (own + lam[t]) * eye
+            B[t] += (4.0 * lam[t] / room[t]) * np.outer(w[t], w[t])
+        unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
+        B *= unit[:, :, None] * unit[:, None, :]
+        B += RIDGE * eye
+        inverse = np.linalg.inv(B) * (unit[:, :, None] * unit[:, None, :])
+        joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
+        off_w = 2.0 * ((own + lam)[:, None] * w + mu * w.sum(axis=0)) - (p * xi) @ F
+        off_rho = (p * xi).sum(axis=1) - total
+        off_h = w @ F.T + xi - rho[:, None] - h
+        off_room = 1.0 - (w**2).sum(axis=1) - room
+        near = ((p * xi * h).sum() + lam @ room) / (2.0 * P.sum())
+        want_h, want_room = -xi * h, -lam * room  # the predictor aims at 0
+        for corrector in (False, True):
+            e = (want_h - xi * off_h) / both
+            pe = (p * e).sum(axis=1)
+            right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle
+            right -= (2.0 * (want_room - lam * off_room) / room)[:, None] * w
+            dw = np.einsum("tij,tj->ti", inverse, right)
+            if joint is not None:
+                dw -= 2.0 * mu * inverse @ (joint @ dw.sum(axis=0))
+            drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
+            dM = dw @ F.T - drho[:, None]
+            dxi = e - xi / both * dM
+            dh = dM + dxi + off_h
+            droom = off_room - 2.0 * (w * dw).sum(axis=1)
+            dlam = (want_room - lam * droom) / room
+            moves = (xi, dxi), (h, dh), (lam, dlam), (room, droom)
+            step = min(1.0, *(BACK / max(BACK, float((-d / x).max())) for x, d in moves))
+            if not corrector:
+                after = (p * (xi + step * dxi) * (h + step * dh)).sum()
+                after += (lam + step * dlam) @ (room + step * droom)
+                aim = near * min(1.0, (after / (2.0 * P.sum() * near)) ** 3)
+                want_h = aim - xi * h - dxi * dh
+                want_room = aim * P - lam * room - dlam * droom
+        if not (np.isfinite(step) and np.isfinite(dw).all()):
+            break
+        w, rho, lam, room = w + step * dw, rho + step * drho, lam + step * dlam, room + step * droom
+        xi, h = xi + step * dxi, h + step * dh
+    return best[3:]
+
+
+def _explicit_certificate(points, w, lam, p, total, mu, own):
+    """The certificate at members w in coordinates, and what the fit returns of them."""
+    W = w @ points.basis.T
+    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
+    M = points.margins(W)
+    a = p * np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0)
+    a *= total / a.sum(axis=1)[:, None]
+    U = points.pull(a)
+    sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
+    objective, gap, lost, rho, gram, scale = _certificate(
+        a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
+    )
+    return objective, gap, lost, lam, rho, gram, W * scale[:, None], a
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -958,10 +1189,18 @@ class DRM(_Protocol):
 
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss, a
-        weight of 2 is the row twice."""
-        self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        self._check_kernel(X)
+        weight of 2 is the row twice. After an error the object is what it was before."""
+        before = dict(vars(self))
+        try:
+            self._check_params()
+            return self._fit(*self._check_fit(X, y, sample_weight))
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X, y, weight):
+        X, self._indefinite = self._check_kernel(X)
         n, used = len(X), np.flatnonzero(weight)
         if used.size < n:
             y, weight = y[used], weight[used]
@@ -969,19 +1208,36 @@ class DRM(_Protocol):
         T = self.n_estimators
         self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
         self._set_gamma(X, weight)
-        dtype = np.float32 if self.solver == "auto" else np.float64
-        rows = _Rows(self._kernel_to(X), X, y, self._diagonal(X), self.cache_size, dtype)
+        diag = self._diagonal(X)
         v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
         one = self.solver == "auto" and self.sampling is None
         v = v if one else np.repeat(v, T // len(v), axis=0)
         p = 2.0 / len(v) * v / v.sum(axis=1)[:, None]
-        mu = float(self.mu)
-        lam, rho, gram, b = _solve(
-            rows, p, float(self.nu), mu, 2.0 * mu * T * (T - 1) if one else 0.0, self.tol,
-            self.max_iter, self.solver == "alternating", self._report,
-        )  # fmt: skip
-        members = np.zeros(T, np.intp) if one else np.arange(T)  # T equal ones share the multiplier
-        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)
+        nu, mu = float(self.nu), float(self.mu)
+        ridge = 2.0 * mu * T * (T - 1) if one else 0.0
+        members = np.zeros(T, np.intp) if one else np.arange(T)
+        if self.kernel == "linear" and self.solver == "auto":
+            points = _Points(X, y)
+            lam, rho, gram, W, a = _interior(
+                points, p, nu, mu, ridge, self.tol, self.max_iter, self._report
+            )
+            b = points.coefficients(W, a, lam, mu if len(p) > 1 else 0.0, ridge)
+            self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
+        else:
+            dtype = np.float32 if self.solver == "auto" else np.float64
+            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype)
+            unit = rows.unit  # phi is in units of its root, and so are rho and nu
+            root = math.sqrt(unit)
+
+            def report(iteration, objective, residual, lost):
+                return self._report(iteration, unit * objective, residual, lost)
+
+            lam, rho, gram, b = _solve(
+                rows, p, nu / root, mu / unit, ridge / unit, self.tol, self.max_iter,
+                self.solver == "alternating", report,
+            )  # fmt: skip
+            b, rho, lam = b / root, rho * root, lam * unit
+        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)  # shared by T
         self.gram_ = gram[np.ix_(members, members)]
         self.dual_coef_ = np.zeros((T, n))
         self.dual_coef_[:, used] = (b * y)[members]
@@ -991,13 +1247,27 @@ class DRM(_Protocol):
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter} or mu",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn()
         return self
+
+    def _warn(self):
+        """Say why there is no certificate as good as asked for, and what helps."""
+        if self._indefinite:
+            why = (
+                f": the kernel matrix is not positive semi-definite ({self._indefinite}), so the "
+                "problem is not convex and no result can be certified; pass a kernel without "
+                "negative eigenvalues"
+            )
+        else:
+            why = (
+                f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
+                f"(tol={self.tol:g}); "
+            )
+            if self._lost > 0.5 * self.tol:
+                why += f"rounding alone is {self._lost:.1e} of it: scale and centre X, or raise tol"
+            else:
+                why += f"raise max_iter={self.max_iter} or mu, or scale X"
+        warnings.warn(type(self).__name__ + why, ConvergenceWarning, stacklevel=4)
 
     def votes(self, X):
         """Output of every member, (n, T)."""
@@ -1033,9 +1303,11 @@ class DRM(_Protocol):
         return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
                          for _ in range(self.n_estimators)])  # fmt: skip
 
-    def _report(self, iteration, objective, residual):
+    def _report(self, iteration, objective, residual, lost):
         """Keep the state of the iteration; True when the callback asks to stop."""
+        residual = math.inf if self._indefinite or not residual >= 0 else residual
         self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
+        self._lost = lost
         self.trace_.append(objective)
         if self.verbose:
             print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
@@ -1062,42 +1334,51 @@ class DRM(_Protocol):
         return _kernel_to(self.kernel, Z, gamma, self.degree, float(self.coef0))
 
     def _diagonal(self, X):
-        """k(x, x) + 1."""
-        if self.kernel == "precomputed":
-            return X.diagonal() + 1.0
-        squares = (X**2).sum(axis=1)
-        if self.kernel == "rbf":
-            return np.full(len(X), 2.0)
-        if self.kernel == "linear":
-            return squares + 1.0
-        return (self.gamma_ * squares + self.coef0) ** self.degree + 1.0
+        """k(x, x) + 1; refuses X so large that kernel values are not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.kernel == "precomputed":
+                diag, size = X.diagonal() + 1.0, float(abs(X).max())
+            else:
+                squares = (X**2).sum(axis=1)
+                size = float(squares.max())
+                if self.kernel == "rbf":
+                    diag, size = np.full(len(X), 2.0), size * self.gamma_
+                elif self.kernel == "linear":
+                    diag = squares + 1.0
+                else:
+                    diag = (self.gamma_ * squares + self.coef0) ** self.degree + 1.0
+            size = max(size, float(diag.max()))
+        if not size < LARGEST:
+            raise ValueError(
+                f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: values reach "
+                f"{size:.3g}, and products of two of them have to be finite; scale X"
+                + (" or lower gamma" if self.kernel in ("rbf", "poly") else "")
+            )
+        return diag
 
     def _check_kernel(self, X):
-        """A given kernel matrix has to be square and symmetric, and should be semi-definite."""
+        """X, of a given kernel matrix its symmetric part, and what makes it indefinite, if so."""
         if self.kernel != "precomputed":
-            return
+            return X, ""
         who, n = type(self).__name__, len(X)
         if X.shape != (n, n):
             raise ValueError(
                 f"{who}: kernel='precomputed' needs a square kernel matrix of the training rows, "
                 f"got shape {X.shape}"
             )
-        wrong = abs(X - X.T)
-        if wrong.max() > ASYMMETRY * abs(X).max():
-            i, j = np.unravel_index(wrong.argmax(), wrong.shape)
-            raise ValueError(
-                f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:g} and "
-                f"K[{j}, {i}] = {X[j, i]:g}; pass (K + K.T) / 2 if that is rounding"
-            )
-        rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-        values = np.linalg.eigvalsh(X[np.ix_(rows, rows)] + 1.0)
-        if values[0] < -NEGATIVE * max(values[-1], TINY):
-            warnings.warn(
-                f"{who}: the kernel matrix is not positive semi-definite (eigenvalue "
-                f"{values[0]:.2g}): the problem is not convex and the result not certified",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        length = np.sqrt(abs(X.diagonal()))
+        for part in _chunks(n):
+            wrong = abs(X[part] - X[:, part].T)
+            wrong -= ASYMMETRY * (abs(X[part]) + length[part, None] * length)
+            if wrong.max() > 0:
+                i, j = np.unravel_index(wrong.argmax(), wrong.shape)
+                i += part.start
+                raise ValueError(
+                    f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:.9g} "
+                    f"and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
+                )
+        X = 0.5 * (X + X.T)
+        return X, _negative(X + 1.0)
 
 
 class NuSVM(DRM):
