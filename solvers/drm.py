@@ -62,11 +62,13 @@ ROUNDS = 10  # after so many rounds Newton's method takes over,
 SUPPORT = 2500  # ... for no more than so many unknowns,
 STEPS = 40  # ... for at most so many steps
 POLISH = 200  # ... or ends a fit that has no more: its answer is exact to rounding
-LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, down to
+LOOSE = 0.1  # first proximal term of Newton's method, where one is needed, in |objective|, down to
+PROX = 1e-3  # ... the least where nothing holds a member
+WEAK = 1e-6  # the same in visits, in mean squared lengths of phi(x)
 RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point step
 BACK = 0.995  # part of the way to a bound that such a step goes
 PATIENCE = 10  # interior point steps without a better certificate before the fit gives up
-PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
+NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
@@ -808,7 +810,7 @@ def _product(B, table):
 def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
     """Visit every member once, all arrays in place; True if some visit ended before its goal."""
     sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
-    weak = PROX * rows.diag.mean()
+    weak = WEAK * rows.diag.mean()
     eps = weak if sigma < weak else 0.0
     for t in range(len(a)):
         q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
@@ -926,7 +928,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     T, n = p.shape
     mu = mu if T > 1 else 0.0
     total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
-    inside, size = p > 0, abs(rows.diag).mean()
+    inside = p > 0
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
@@ -935,10 +937,11 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     for iteration in range(1, max_iter + 1):
         found, short, old_b, old_M = None, False, b.copy(), M.copy()
         if newton:  # with a proximal term that gets smaller as long as this works
-            weak = (own + lam).min() < PROX * size
-            eps = eps or LOOSE * size * weak
+            least = PROX * abs(objective)
+            weak = (own + lam).min() < least
+            eps = eps or LOOSE * abs(objective) * weak
             found = _newton(rows, a, b, M, lam, p, total, mu, own, eps)
-            eps = max(0.1 * eps, PROX * size) * weak if found else max(30.0 * eps, PROX * size)
+            eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
         if found:
             a, Qa, b, M, lam = found
         else:
@@ -947,7 +950,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
         objective, gap, lost, rho, gram, scale = _certificate(
             a, (a, Qa), (b, M), M, lam, p, total, mu, own, (_size(a, rows), _size(b, rows))
         )
-        members = rho, gram, b * scale[:, None]
+        members = rho, gram, b * scale[:, None], a
         if report(iteration, objective, gap / abs(objective), lost):
             break
         change = float(((b - old_b) * (M - old_M)).sum())
@@ -989,15 +992,14 @@ class _Points:
         return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
 
     def coefficients(self, W, a, lam, mu, ridge):
-        """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, then with the least change that is
-        left to be made, if possible among the rows with some a."""
-        T = len(a)
-        d = np.diag(np.maximum(ridge + max(T - 2, 0) * mu + lam, SETTLED * lam.max() + TINY)) + mu
-        b = 0.5 * np.linalg.solve(d, a)
-        for rows in (b.any(axis=0), np.ones(len(self.y), bool)):
+        """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the
+        least change that is left to be made, if possible among the rows with some a."""
+        d = np.maximum(ridge + max(len(a) - 2, 0) * mu + lam, TINY)
+        b = 0.5 * np.linalg.solve(np.diag(d) + mu, a)
+        if not abs(W - self.pull(b)).max() <= NEARLY * abs(W).max():
+            b = np.zeros(a.shape)
+        for rows in (a.any(axis=0), np.ones(len(self.y), bool)):
             F = self.coordinates[rows]
-            if not len(F):
-                continue
             rest = (W - self.pull(b)) @ self.basis
             b[:, rows] += np.linalg.lstsq(F.T, rest.T, rcond=None)[0].T
             if abs(W - self.pull(b)).max() <= SETTLED * abs(W).max():
@@ -1022,7 +1024,7 @@ def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
     lam, room = np.maximum(length, total * apart[:, 0]), 1.0 - (w**2).sum(axis=1)
     best, since = None, 0
     for iteration in range(1, max_iter + 1):
-        found = _explicit_certificate(points, w, lam, p, total, mu, own)
+        found = _explicit_certificate(points, w, xi, lam, p, total, mu, own)
         since += 1
         if best is None or found[1] < best[1]:
             best, since = found, 0
@@ -1080,19 +1082,22 @@ def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
     return best[3:]
 
 
-def _explicit_certificate(points, w, lam, p, total, mu, own):
-    """The certificate at members w in coordinates, and what the fit returns of them."""
+def _explicit_certificate(points, w, xi, lam, p, total, mu, own):
+    """The certificate at members w in coordinates, with the better of two points of the dual: the
+    slacks of these members, or those of the method. Then what the fit returns of it."""
     W = w @ points.basis.T
     W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
-    M = points.margins(W)
-    a = p * np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0)
-    a *= total / a.sum(axis=1)[:, None]
-    U = points.pull(a)
-    sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
-    objective, gap, lost, rho, gram, scale = _certificate(
-        a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
-    )
-    return objective, gap, lost, lam, rho, gram, W * scale[:, None], a
+    M, found = points.margins(W), []
+    for slack in (np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0), xi):
+        a = p * slack
+        a *= total / a.sum(axis=1)[:, None]
+        U = points.pull(a)
+        sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
+        objective, gap, lost, rho, gram, scale = _certificate(
+            a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
+        )
+        found.append((objective, gap, lost, lam, rho, gram, W * scale[:, None], a))
+    return min(found, key=lambda one: one[1])
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -1232,15 +1237,16 @@ class DRM(_Protocol):
             def report(iteration, objective, residual, lost):
                 return self._report(iteration, unit * objective, residual, lost)
 
-            lam, rho, gram, b = _solve(
+            lam, rho, gram, b, a = _solve(
                 rows, p, nu / root, mu / unit, ridge / unit, self.tol, self.max_iter,
                 self.solver == "alternating", report,
             )  # fmt: skip
-            b, rho, lam = b / root, rho * root, lam * unit
+            a, b, rho, lam = a * root, b / root, rho * root, lam * unit
         self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)  # shared by T
         self.gram_ = gram[np.ix_(members, members)]
-        self.dual_coef_ = np.zeros((T, n))
+        self.dual_coef_, self.alpha_ = np.zeros((2, T, n))
         self.dual_coef_[:, used] = (b * y)[members]
+        self.alpha_[:, used] = a[members] / (T if one else 1)
         self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
         if self.kernel != "precomputed":
             self.support_vectors_ = X[np.searchsorted(used, self.support_)]
