@@ -67,7 +67,7 @@ PROX = 1e-3  # ... the least where nothing holds a member
 WEAK = 1e-6  # the same in visits, in mean squared lengths of phi(x)
 RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point step
 BACK = 0.995  # part of the way to a bound that such a step goes
-PATIENCE = 10  # interior point steps without a better certificate before the fit gives up
+PATIENCE = 30  # interior point steps without a better certificate before the fit gives up
 NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
@@ -933,7 +933,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
-    lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
+    lam, delta, last, newton, eps, objective = np.ones(T), FIRST * nu, np.inf, False, 0.0, 0.0
     for iteration in range(1, max_iter + 1):
         found, short, old_b, old_M = None, False, b.copy(), M.copy()
         if newton:  # with a proximal term that gets smaller as long as this works
@@ -951,14 +951,14 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
             a, (a, Qa), (b, M), M, lam, p, total, mu, own, (_size(a, rows), _size(b, rows))
         )
         members = rho, gram, b * scale[:, None], a
-        if report(iteration, objective, gap / abs(objective), lost):
+        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
             break
         change = float(((b - old_b) * (M - old_M)).sum())
         settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
         good = gap <= tol * abs(objective)
         polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
-        if good and not polish and (settled or not paper):
-            break
+        if good and not polish and (settled or not paper) or lost > max(0.5 * gap, tol * abs(objective)):
+            break  # done, or what is left of the gap is rounding
         newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
         delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
     return lam, *members
@@ -1009,8 +1009,9 @@ class _Points:
 
 def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
     """The same problem with explicit phi by a primal-dual interior point method, predictor and
-    corrector: slacks xi = a / p, heights h = margin + xi - rho, lam and room = 1 - |w|^2 stay above
-    0, and xi h and lam room / sum p go to 0 together."""
+    corrector. Slacks xi = a / p and heights h = margin + xi - rho stay above 0; s = (1, w) and its
+    multiplier z = (2 lam, -2 lam w) stay in the cone |w| <= 1, scaled as Nesterov and Todd do.
+    All products, xi h and s.z / sum p, go to 0 together."""
     T, F, P = len(p), points.coordinates, p.sum(axis=1)
     mu = mu if T > 1 else 0.0
     total, own, eye = nu / T, ridge + max(T - 2, 0) * mu, np.eye(F.shape[1])
@@ -1021,18 +1022,28 @@ def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
     rho = _best_rho(M, p, total)
     apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
     xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
-    lam, room = np.maximum(length, total * apart[:, 0]), 1.0 - (w**2).sum(axis=1)
+    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
+    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + total * apart[:, 0]
     best, since = None, 0
     for iteration in range(1, max_iter + 1):
-        found = _explicit_certificate(points, w, xi, lam, p, total, mu, own)
+        found = _explicit_certificate(points, w, xi, 0.5 * z[:, 0], p, total, mu, own, tol)
         since += 1
         if best is None or found[1] < best[1]:
             best, since = found, 0
         objective, gap, lost = best[:3]
-        if report(iteration, objective, gap / abs(objective), lost):
+        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
             break
         if gap <= tol * abs(objective) or since == PATIENCE:
             break
+        s = np.column_stack((np.ones(T), w))
+        det_s, det_z = _det(s), _det(z)
+        if not min(det_s.min(), det_z.min()) > 0.0:
+            break  # rounding has brought a member to the very edge
+        root_s, root_z = np.sqrt(det_s)[:, None], np.sqrt(det_z)[:, None]
+        eta = (root_s / root_z)[:, 0]  # the scaling squared is eta (2 bar bar' - J)
+        bar = s / root_s + z / root_z * np.append(1.0, -np.ones(w.shape[1]))
+        bar /= np.sqrt(_det(bar))[:, None]
+        scaled = _scaling(z, bar, eta)
         both = xi + h
         tau = p * xi / both  # what a row's slack gives way, in units of the margin
         weight = tau.sum(axis=1)
@@ -1040,51 +1051,87 @@ def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
         B = np.empty((T, len(eye), len(eye)))
         for t in range(T):
             R = F - middle[t]
-            B[t] = (R.T * tau[t]) @ R + 2.0 * (own + lam[t]) * eye
-            B[t] += (4.0 * lam[t] / room[t]) * np.outer(w[t], w[t])
+            B[t] = (R.T * tau[t]) @ R + (2.0 * own + 1.0 / eta[t]) * eye
+            B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
         unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
-        B *= unit[:, :, None] * unit[:, None, :]
-        B += RIDGE * eye
-        inverse = np.linalg.inv(B) * (unit[:, :, None] * unit[:, None, :])
+        unit = unit[:, :, None] * unit[:, None, :]
+        inverse = np.linalg.inv(B * unit + RIDGE * eye) * unit
         joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
-        off_w = 2.0 * ((own + lam)[:, None] * w + mu * w.sum(axis=0)) - (p * xi) @ F
+        off_w = 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
         off_rho = (p * xi).sum(axis=1) - total
         off_h = w @ F.T + xi - rho[:, None] - h
-        off_room = 1.0 - (w**2).sum(axis=1) - room
-        near = ((p * xi * h).sum() + lam @ room) / (2.0 * P.sum())
-        want_h, want_room = -xi * h, -lam * room  # the predictor aims at 0
+        near = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
+        want_h, want_s = -xi * h, -_jordan(scaled, scaled)  # the predictor aims at 0
         for corrector in (False, True):
             e = (want_h - xi * off_h) / both
             pe = (p * e).sum(axis=1)
-            right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle
-            right -= (2.0 * (want_room - lam * off_room) / room)[:, None] * w
+            push = _scaling(_divide(want_s, scaled), bar, eta, inverse=True)
+            right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle + push[:, 1:]
             dw = np.einsum("tij,tj->ti", inverse, right)
             if joint is not None:
                 dw -= 2.0 * mu * inverse @ (joint @ dw.sum(axis=0))
+            ds = np.column_stack((np.zeros(T), dw))
+            dz = push - _scaling(_scaling(ds, bar, eta, inverse=True), bar, eta, inverse=True)
             drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
             dM = dw @ F.T - drho[:, None]
             dxi = e - xi / both * dM
             dh = dM + dxi + off_h
-            droom = off_room - 2.0 * (w * dw).sum(axis=1)
-            dlam = (want_room - lam * droom) / room
-            moves = (xi, dxi), (h, dh), (lam, dlam), (room, droom)
-            step = min(1.0, *(BACK / max(BACK, float((-d / x).max())) for x, d in moves))
+            moves = -dxi / xi, -dh / h, _leave(s, ds), _leave(z, dz)
+            step = min(BACK / max(BACK, float(move.max())) for move in moves)
             if not corrector:
                 after = (p * (xi + step * dxi) * (h + step * dh)).sum()
-                after += (lam + step * dlam) @ (room + step * droom)
-                aim = near * min(1.0, (after / (2.0 * P.sum() * near)) ** 3)
+                after += ((s + step * ds) * (z + step * dz)).sum()
+                aim = near * min(1.0, max(after / (2.0 * P.sum() * near), 0.0)) ** 3
                 want_h = aim - xi * h - dxi * dh
-                want_room = aim * P - lam * room - dlam * droom
-        if not (np.isfinite(step) and np.isfinite(dw).all()):
+                want_s -= _jordan(_scaling(ds, bar, eta, inverse=True), _scaling(dz, bar, eta))
+                want_s[:, 0] += aim * P
+        if not (step > 0.0 and np.isfinite(dw).all()):
             break
-        w, rho, lam, room = w + step * dw, rho + step * drho, lam + step * dlam, room + step * droom
+        w, rho, z = w + step * dw, rho + step * drho, z + step * dz
         xi, h = xi + step * dxi, h + step * dh
     return best[3:]
 
 
-def _explicit_certificate(points, w, xi, lam, p, total, mu, own):
-    """The certificate at members w in coordinates, with the better of two points of the dual: the
-    slacks of these members, or those of the method. Then what the fit returns of it."""
+def _det(x):
+    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
+    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
+    return (x[:, 0] - size) * (x[:, 0] + size)
+
+
+def _jordan(x, y):
+    """The product of the cone's algebra, each row."""
+    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
+    return np.column_stack(((x * y).sum(axis=1), rest))
+
+
+def _divide(x, y):
+    """What times y gives x in the cone's algebra, each row."""
+    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _det(y)
+    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
+
+
+def _scaling(x, bar, eta, inverse=False):
+    """The scaling of Nesterov and Todd, root(eta) (2 v v' - J), or its inverse, times each row."""
+    v = bar + np.eye(1, bar.shape[1])
+    v /= np.sqrt(2.0 * v[:, :1])
+    if inverse:
+        v[:, 1:] *= -1.0
+    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
+    out[:, 0] -= 2.0 * x[:, 0]
+    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
+
+
+def _leave(x, dx):
+    """1 / step at which x + step dx leaves the cone, each row; 0 or less if never."""
+    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _det(x)
+    inside = middle**2 - _det(dx) / _det(x)
+    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
+
+
+def _explicit_certificate(points, w, xi, lam, p, total, mu, own, tol):
+    """The certificate at members w in coordinates, with one of two points of the dual: the slacks
+    of these members, which are sparse, or those of the method if only they are good enough. Then
+    what the fit returns of it."""
     W = w @ points.basis.T
     W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
     M, found = points.margins(W), []
@@ -1097,6 +1144,8 @@ def _explicit_certificate(points, w, xi, lam, p, total, mu, own):
             a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
         )
         found.append((objective, gap, lost, lam, rho, gram, W * scale[:, None], a))
+        if gap <= tol * abs(objective):
+            break
     return min(found, key=lambda one: one[1])
 
 
