@@ -69,6 +69,7 @@ RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point s
 BACK = 0.995  # part of the way to a bound that such a step goes
 PATIENCE = 30  # interior point steps without a better certificate before the fit gives up
 NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
+RANK = 400  # of kernel matrices for which the interior point method is tried
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
@@ -714,6 +715,11 @@ class _Rows:
         self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), TINY)))
         self.diag = diag / self.unit
         n = y.size
+        self.order = self.starts = np.arange(n)
+        if X.shape[1] < n:  # no given kernel matrix, whose rows are no x
+            self.order = np.lexsort(X.T)
+            new = (X[self.order[1:]] != X[self.order[:-1]]).any(axis=1)
+            self.starts = np.flatnonzero(np.append(True, new))
         slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
         slots = min(n, max(2, slots))
         self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
@@ -723,6 +729,13 @@ class _Rows:
                 self.table[part, part.start :] = self.compute(part, dtype, part.start)
                 self.table[part.stop :, part] = self.table[part, part.stop :].T
             self.where[:] = np.arange(n)
+
+    def merged(self, b, Qb):
+        """Coefficients and margins with one entry for all rows with the same x: their phi cancel
+        exactly, and products of the two are inner products as before."""
+        signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
+        first = self.order[self.starts]
+        return signed, Qb[:, first] * self.y[first]
 
     def load(self, wanted):
         """Have these rows in the table, new ones where the longest unused were."""
@@ -827,14 +840,14 @@ def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
     return short
 
 
-def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
+def _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick):
     """Newton's method on the optimality conditions of all members, each held near its b by eps.
-    Returns a, Q a, b, M and lam, or None if it does not settle from here."""
+    Returns a, b and lam, or None if it does not settle from here or has to stop."""
     T, inside, live = len(a), p > 0, a > 0
     try:
         for _ in range(STEPS):
             t, i = np.nonzero(live)  # member and row of each unknown
-            if t.size > SUPPORT:
+            if t.size > SUPPORT or tick():
                 break
             known, at = np.unique(i, return_inverse=True)
             Q = rows.compute(known)
@@ -861,7 +874,7 @@ def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
             step = np.maximum(step, -lam)
             was, live = live, inside & (new_M < rho[:, None])
             if (was == live).all() and (abs(step) <= SETTLED * (own + eps + lam)).all():
-                return new, Qa, new_b, new_M, lam
+                return new, new_b, lam
             lam = lam + step
     except np.linalg.LinAlgError:
         pass
@@ -879,19 +892,14 @@ def _best_rho(M, p, total):
         rho = np.minimum(new, rho)
 
 
-def _size(b, rows):
-    """The root of sum_i b_i^2 |phi(x_i)|^2, each member."""
-    return np.sqrt(b**2 @ abs(rows.diag))
-
-
-def _certificate(a, u, w, M, lam, p, total, mu, own, sizes):
+def _certificate(a, u, w, M, lam, p, total, mu, own, sizes, length=1.0):
     """At the members w, scaled into |w| <= 1: the objective, its gap to the better of two lower
     bounds, the part of it that is rounding, rho, the inner products and the scale.
 
     Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
-    products: coefficients and margins, or with explicit phi twice the same. `sizes` are the
-    roots of sum_i a_i^2 |phi(x_i)|^2 and of sum_i b_i^2 |phi(x_i)|^2: with roundings that are
-    independent of each other an inner product is off by some EPS of the product of its two sizes.
+    products: coefficients and values at each x, the lengths of whose phi are given, or with
+    explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
+    with b or of |w|^2: values are off by some EPS of them where roundings are independent.
     """
     gram = w[0] @ w[1].T
     scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
@@ -906,65 +914,25 @@ def _certificate(a, u, w, M, lam, p, total, mu, own, sizes):
     # the penalty is above its tangent at these members, and what is left is least on the spheres
     rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
     square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
-    far = off * (A + 2.0 * (own * B + mu * B.sum())) ** 2
-    if u[0] is u[1]:  # a norm, not the root of a difference
-        bound = -penalty - (np.sqrt(square) + np.sqrt(off * far)).sum()
-    else:
-        bound = -penalty - np.sqrt(square + far).sum()
+    size, blur = np.sqrt(((length * rest[0]) ** 2).sum(axis=1)), off * (A + 2.0 * own * B)
+    blur = blur + 2.0 * off * mu * B.sum()
+    reach = np.sqrt(square + 2.0 * size * blur + blur**2)
+    bound, blurred = -penalty - reach.sum(), (reach - np.sqrt(square)).sum()
     d = own + lam
     if d.min() > SETTLED * (d.max() + mu):  # the dual at these multipliers
         U = u[0] @ u[1].T / np.outer(d, d)
         least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
-        bound = max(bound, -0.25 * (least + off * (A * A / d).sum()) - lam.sum())
+        size = np.sqrt(((length * u[0]) ** 2).sum(axis=1))
+        blur = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
+        if -0.25 * least - lam.sum() - blur > bound:
+            bound, blurred = -0.25 * least - lam.sum() - blur, blur
     lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
     lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
-    gap = max(objective + slack - bound, 0.0) + lost
-    return float(objective), float(gap), float(lost), rho, gram, scale
+    gap = max(objective + slack - bound, blurred) + lost
+    return float(objective), float(gap), float(lost + blurred), rho, gram, scale
 
 
-def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
-    """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
-    Newton's method and goes on while each round moves the members much less than the last."""
-    T, n = p.shape
-    mu = mu if T > 1 else 0.0
-    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
-    inside = p > 0
-    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
-    a = total * p / p.sum(axis=1)[:, None]
-    b = np.zeros((T, n)) if b is None else b.copy()
-    Qa, M = rows.times(a, b)
-    lam, delta, last, newton, eps, objective = np.ones(T), FIRST * nu, np.inf, False, 0.0, 0.0
-    for iteration in range(1, max_iter + 1):
-        found, short, old_b, old_M = None, False, b.copy(), M.copy()
-        if newton:  # with a proximal term that gets smaller as long as this works
-            least = PROX * abs(objective)
-            weak = (own + lam).min() < least
-            eps = eps or LOOSE * abs(objective) * weak
-            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps)
-            eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
-        if found:
-            a, Qa, b, M, lam = found
-        else:
-            short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
-        Qa, M = rows.times(a, b, exact=True)
-        objective, gap, lost, rho, gram, scale = _certificate(
-            a, (a, Qa), (b, M), M, lam, p, total, mu, own, (_size(a, rows), _size(b, rows))
-        )
-        members = rho, gram, b * scale[:, None], a
-        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
-            break
-        change = float(((b - old_b) * (M - old_M)).sum())
-        settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
-        good = gap <= tol * abs(objective)
-        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
-        if good and not polish and (settled or not paper) or lost > max(0.5 * gap, tol * abs(objective)):
-            break  # done, or what is left of the gap is rounding
-        newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
-        delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
-    return lam, *members
-
-
-# -- the linear kernel ----------------------------------------------------------------------------
+# -- explicit phi: the linear kernel, and others of low rank --------------------------------------
 class _Points:
     """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
 
@@ -991,20 +959,47 @@ class _Points:
         middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
         return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
 
-    def coefficients(self, W, a, lam, mu, ridge):
-        """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the
-        least change that is left to be made, if possible among the rows with some a."""
-        d = np.maximum(ridge + max(len(a) - 2, 0) * mu + lam, TINY)
-        b = 0.5 * np.linalg.solve(np.diag(d) + mu, a)
-        if not abs(W - self.pull(b)).max() <= NEARLY * abs(W).max():
-            b = np.zeros(a.shape)
-        for rows in (a.any(axis=0), np.ones(len(self.y), bool)):
-            F = self.coordinates[rows]
-            rest = (W - self.pull(b)) @ self.basis
-            b[:, rows] += np.linalg.lstsq(F.T, rest.T, rcond=None)[0].T
-            if abs(W - self.pull(b)).max() <= SETTLED * abs(W).max():
+
+class _Factor:
+    """Explicit phi for a kernel matrix of low rank, by Cholesky's method with pivots."""
+
+    def __init__(self, rows):
+        left = rows.diag.copy()
+        edge = NEARLY * SETTLED * left.max()
+        L = np.empty((min(RANK, len(left)), len(left)))
+        for k in range(len(L)):
+            i = int(left.argmax())
+            if left[i] <= edge:
+                L = L[:k]
                 break
-        return b
+            L[k] = (rows.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(left[i])
+            left -= L[k] ** 2
+            left[i] = 0.0
+        self.exact = bool(left.max() <= edge)
+        self.coordinates, self.basis = np.ascontiguousarray(L.T), np.eye(len(L))
+        self.squares = rows.diag
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        return W @ self.coordinates.T
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        return a @ self.coordinates
+
+
+def _coefficients(points, W, a, lam, mu, own):
+    """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the least
+    change that is left to be made, if possible among the rows with some a."""
+    b = 0.5 * np.linalg.solve(np.diag(np.maximum(own + lam, TINY)) + mu, a)
+    if not abs(W - points.pull(b)).max() <= NEARLY * abs(W).max():
+        b = np.zeros(a.shape)
+    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
+        rest = (W - points.pull(b)) @ points.basis
+        b[:, rows] += np.linalg.lstsq(points.coordinates[rows].T, rest.T, rcond=None)[0].T
+        if abs(W - points.pull(b)).max() <= SETTLED * abs(W).max():
+            break
+    return b
 
 
 def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
@@ -1149,6 +1144,69 @@ def _explicit_certificate(points, w, xi, lam, p, total, mu, own, tol):
     return min(found, key=lambda one: one[1])
 
 
+# -- all stages -----------------------------------------------------------------------------------
+def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
+    """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
+    the other stages and goes on while each round moves the members much less than the last."""
+    T, n = p.shape
+    mu = mu if T > 1 else 0.0
+    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + max(T - 2, 0) * mu
+    inside, length = p > 0, np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
+    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
+    a = total * p / p.sum(axis=1)[:, None]
+    b = np.zeros((T, n)) if b is None else b.copy()
+    Qa, M = rows.times(a, b)
+    lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
+    iteration, stopped, polish, factor = 0, False, False, None
+    best, state, members = np.inf, (), ()
+
+    def tick(*_):
+        """Count a step inside a stage; True when the fit has to end."""
+        nonlocal iteration, stopped
+        iteration += 1
+        stopped = report(iteration, *state) or iteration >= max_iter
+        return stopped
+
+    while not stopped:
+        found, short, old_b, old_M = None, False, b.copy(), M.copy()
+        if newton and not polish and factor is None:
+            factor = _Factor(rows)
+            if factor.exact:
+                lam, _, _, W, a = _interior(factor, p, nu, mu, ridge, GOAL * tol, max_iter, tick)
+                found = a, _coefficients(factor, W, a, lam, mu, own), lam
+        elif newton:  # with a proximal term that gets smaller as long as this works
+            least = PROX * abs(state[0])
+            weak = (own + lam).min() < least
+            eps = eps or LOOSE * abs(state[0]) * weak
+            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick)
+            eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
+        if stopped:
+            break
+        if found:
+            a, b, lam = found
+        else:
+            short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
+        Qa, M = rows.times(a, b, exact=True)
+        objective, gap, lost, rho, gram, scale = _certificate(
+            a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
+            [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
+        )  # fmt: skip
+        if not gap / abs(objective) >= best:
+            best = gap / abs(objective)
+            state = objective, best, lost / abs(objective)
+            members = lam, rho, gram, b * scale[:, None], a.copy()
+        change = float(((b - old_b) * (M - old_M)).sum())
+        settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
+        good = gap <= tol * abs(objective)
+        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
+        done = good and not polish and (settled or not paper)
+        if tick() or done or lost > max(0.5 * gap, tol * abs(objective)):
+            break  # in the last case what is left of the gap is rounding
+        newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
+        delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
+    return members
+
+
 # -- estimator ----------------------------------------------------------------------------------
 class DRM(_Protocol):
     """Diversity regularized machine.
@@ -1275,7 +1333,8 @@ class DRM(_Protocol):
             lam, rho, gram, W, a = _interior(
                 points, p, nu, mu, ridge, self.tol, self.max_iter, self._report
             )
-            b = points.coefficients(W, a, lam, mu if len(p) > 1 else 0.0, ridge)
+            held = mu if len(p) > 1 else 0.0
+            b = _coefficients(points, W, a, lam, held, ridge + max(len(p) - 2, 0) * held)
             self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
         else:
             dtype = np.float32 if self.solver == "auto" else np.float64
