@@ -69,6 +69,7 @@ RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point s
 BACK = 0.995  # part of the way to a bound that such a step goes
 PATIENCE = 30  # interior point steps without a better certificate before the fit gives up
 NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
+EXPLICIT = 2e10  # T n (d + 1)^2 up to which the linear kernel has its phi written out
 RANK = 400  # of kernel matrices for which the interior point method is tried
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
@@ -661,27 +662,26 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
     return rbf
 
 
-def _negative(K):
-    """What shows that the symmetric K has a negative eigenvalue beyond rounding, or nothing.
+def _lacking(K):
+    """What has to be added to the diagonal of the symmetric K, up to a factor of 10, so that it has
+    no negative eigenvalue: 0 if that is rounding.
 
-    K is semi-definite to NEGATIVE of each k(x, x) if and only if Cholesky's method runs through
-    with that much added to its diagonal: a third of n^3 multiplications, all rows looked at.
+    K is semi-definite to NEGATIVE of its trace if and only if Cholesky's method runs through with
+    that much added: a third of n^3 multiplications, and all rows are looked at. Each row and
+    column counts in units of its own k(x, x).
     """
-    diag = K.diagonal()
-    if diag.min() < 0.0:
-        return f"k(x, x) + 1 = {diag.min():.2g} in row {diag.argmin()}"
-    if not K.any():
-        return ""
-    length = np.sqrt(np.maximum(diag, TINY))
-    K = K / length / length[:, None]
-    if (worst := abs(K).max()) > 1.0 + NEGATIVE:
-        return f"k(x, z) + 1 is up to {worst:.3g} times the root of its values at x, x and z, z"
-    K[np.diag_indices(len(K))] = 1.0 + NEGATIVE * len(K)
-    try:
-        np.linalg.cholesky(K)
-    except np.linalg.LinAlgError:
-        return f"an eigenvalue below {-NEGATIVE:.0e} of its trace"
-    return ""
+    n, diag = len(K), K.diagonal().copy()
+    unit = np.sqrt(np.where(diag > 0.0, diag, 1.0))
+    scaled = K / unit / unit[:, None]
+    scaled[np.diag_indices(n)] += NEGATIVE * n
+    lacking = 0.0
+    while True:
+        try:
+            np.linalg.cholesky(scaled)
+            return lacking
+        except np.linalg.LinAlgError:
+            lacking = 10.0 * lacking or NEGATIVE * n * float(abs(K).max())
+            scaled = K + lacking * np.eye(n)
 
 
 def _chunks(n, width=None):
@@ -1191,7 +1191,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
             a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
             [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
         )  # fmt: skip
-        if not gap / abs(objective) >= best:
+        if paper or not gap / abs(objective) >= best:
             best = gap / abs(objective)
             state = objective, best, lost / abs(objective)
             members = lam, rho, gram, b * scale[:, None], a.copy()
@@ -1305,6 +1305,8 @@ class DRM(_Protocol):
         before = dict(vars(self))
         try:
             self._check_params()
+            for name in [name for name in before if name.endswith("_")]:
+                delattr(self, name)  # a kernel leaves attributes that another does not have
             return self._fit(*self._check_fit(X, y, sample_weight))
         except BaseException:
             vars(self).clear()
@@ -1312,7 +1314,7 @@ class DRM(_Protocol):
             raise
 
     def _fit(self, X, y, weight):
-        X, self._indefinite = self._check_kernel(X)
+        X, lacking = self._check_kernel(X)
         n, used = len(X), np.flatnonzero(weight)
         if used.size < n:
             y, weight = y[used], weight[used]
@@ -1328,12 +1330,21 @@ class DRM(_Protocol):
         nu, mu = float(self.nu), float(self.mu)
         ridge = 2.0 * mu * T * (T - 1) if one else 0.0
         members = np.zeros(T, np.intp) if one else np.arange(T)
-        if self.kernel == "linear" and self.solver == "auto":
-            points = _Points(X, y)
+        lost, unit = 0.0, 1.0
+
+        def report(iteration, objective, residual, rounding):
+            nonlocal lost
+            lost = rounding
+            certified = not lacking and residual >= 0.0
+            return self._report(iteration, unit * objective, residual if certified else math.inf)
+
+        columns = min(X.shape[1], len(X)) + 1
+        cheap = len(v) * len(X) * columns**2 <= EXPLICIT
+        if self.kernel == "linear" and self.solver == "auto" and cheap:
+            points, held = _Points(X, y), mu if len(p) > 1 else 0.0
             lam, rho, gram, W, a = _interior(
-                points, p, nu, mu, ridge, self.tol, self.max_iter, self._report
+                points, p, nu, mu, ridge, self.tol, self.max_iter, report
             )
-            held = mu if len(p) > 1 else 0.0
             b = _coefficients(points, W, a, lam, held, ridge + max(len(p) - 2, 0) * held)
             self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
         else:
@@ -1341,10 +1352,6 @@ class DRM(_Protocol):
             rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype)
             unit = rows.unit  # phi is in units of its root, and so are rho and nu
             root = math.sqrt(unit)
-
-            def report(iteration, objective, residual, lost):
-                return self._report(iteration, unit * objective, residual, lost)
-
             lam, rho, gram, b, a = _solve(
                 rows, p, nu / root, mu / unit, ridge / unit, self.tol, self.max_iter,
                 self.solver == "alternating", report,
@@ -1361,24 +1368,24 @@ class DRM(_Protocol):
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_:
-            self._warn()
+            self._warn(lacking, lost)
         return self
 
-    def _warn(self):
+    def _warn(self, lacking, lost):
         """Say why there is no certificate as good as asked for, and what helps."""
-        if self._indefinite:
+        if lacking:
             why = (
-                f": the kernel matrix is not positive semi-definite ({self._indefinite}), so the "
-                "problem is not convex and no result can be certified; pass a kernel without "
-                "negative eigenvalues"
+                ": the kernel matrix is not positive semi-definite, so the problem is not convex "
+                f"and no result can be certified; fitted with {lacking:.1g} added to its "
+                "diagonal. Pass a kernel without negative eigenvalues"
             )
         else:
             why = (
                 f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
                 f"(tol={self.tol:g}); "
             )
-            if self._lost > 0.5 * self.tol:
-                why += f"rounding alone is {self._lost:.1e} of it: scale and centre X, or raise tol"
+            if lost > 0.5 * self.tol:
+                why += f"rounding alone is {lost:.1e} of it: scale and centre X, or raise tol"
             else:
                 why += f"raise max_iter={self.max_iter} or mu, or scale X"
         warnings.warn(type(self).__name__ + why, ConvergenceWarning, stacklevel=4)
@@ -1386,6 +1393,8 @@ class DRM(_Protocol):
     def votes(self, X):
         """Output of every member, (n, T)."""
         X = self._check_X(X)
+        if hasattr(self, "coef_"):
+            return X @ self.coef_.T + self.intercept_
         if self.kernel == "precomputed":
             X, values = X[:, self.support_], self._kernel_to(None)
         else:
@@ -1417,11 +1426,9 @@ class DRM(_Protocol):
         return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
                          for _ in range(self.n_estimators)])  # fmt: skip
 
-    def _report(self, iteration, objective, residual, lost):
+    def _report(self, iteration, objective, residual):
         """Keep the state of the iteration; True when the callback asks to stop."""
-        residual = math.inf if self._indefinite or not residual >= 0 else residual
         self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
-        self._lost = lost
         self.trace_.append(objective)
         if self.verbose:
             print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
@@ -1471,9 +1478,10 @@ class DRM(_Protocol):
         return diag
 
     def _check_kernel(self, X):
-        """X, of a given kernel matrix its symmetric part, and what makes it indefinite, if so."""
+        """X, of a given kernel matrix the symmetric part with as much added to its diagonal as
+        makes it semi-definite, and how much that is."""
         if self.kernel != "precomputed":
-            return X, ""
+            return X, 0.0
         who, n = type(self).__name__, len(X)
         if X.shape != (n, n):
             raise ValueError(
@@ -1482,8 +1490,9 @@ class DRM(_Protocol):
             )
         length = np.sqrt(abs(X.diagonal()))
         for part in _chunks(n):
-            wrong = abs(X[part] - X[:, part].T)
-            wrong -= ASYMMETRY * (abs(X[part]) + length[part, None] * length)
+            here, there = X[part], X[:, part].T
+            allowed = np.maximum(abs(here), abs(there)) + length[part, None] * length
+            wrong = abs(here - there) - ASYMMETRY * allowed
             if wrong.max() > 0:
                 i, j = np.unravel_index(wrong.argmax(), wrong.shape)
                 i += part.start
@@ -1492,7 +1501,8 @@ class DRM(_Protocol):
                     f"and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
                 )
         X = 0.5 * (X + X.T)
-        return X, _negative(X + 1.0)
+        lacking = _lacking(X + 1.0)
+        return X + lacking * np.eye(n) if lacking else X, lacking
 
 
 class NuSVM(DRM):

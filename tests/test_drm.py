@@ -262,7 +262,7 @@ def test_a_bound_that_holds_nothing():
     assert_allclose(model.objective_, optimum, rtol=1e-6)
 
     paper = NuSVM(nu=0.05, kernel="linear", solver="alternating").fit(X, y)  # without Newton
-    assert paper.residual_ <= 1e-6 * abs(paper.objective_) and paper.n_iter_ < 200
+    assert paper.residual_ <= 1e-6 and paper.n_iter_ < 200
 
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     xor = NuSVM(kernel="linear", nu=0.5).fit(corners - 0.5, [0, 0, 1, 1])
@@ -305,7 +305,7 @@ def test_best_rho():
 def test_kernels(kind):
     metrics = pytest.importorskip("sklearn.metrics.pairwise")
     X, y = heart(90)
-    model = DRM(kernel=kind, gamma="scale", degree=2, coef0=0.5).fit(X[:60], y[:60])
+    model = DRM(kernel=kind, gamma="scale", degree=2, coef0=0.5, tol=1e-12).fit(X[:60], y[:60])
     expected = {
         "rbf": lambda A, B: metrics.rbf_kernel(A, B, 1 / (13 * X[:60].var())),
         "linear": metrics.linear_kernel,
@@ -314,7 +314,7 @@ def test_kernels(kind):
     support = model._kernel_to(model.support_vectors_)
     assert_allclose(support(X, np.float64), expected(X, X[model.support_]) + 1.0, rtol=1e-12)
     assert_allclose(model._diagonal(X), expected(X, X).diagonal() + 1.0)
-    outside = DRM(kernel="precomputed").fit(expected(X[:60], X[:60]), y[:60])
+    outside = DRM(kernel="precomputed", tol=1e-12).fit(expected(X[:60], X[:60]), y[:60])
     decision = outside.decision_function(expected(X, X[:60]))
     assert_allclose(decision, model.decision_function(X), atol=1e-7)
 
