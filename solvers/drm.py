@@ -513,23 +513,24 @@ def _shift(g, bits, q_i, q_j, step):
 
 
 @kernel(fastmath=LANES)
-def _follow(a, c, lin, square, sigma, s, g):
+def _follow(a, c, far, lin, square, sigma, s, g):
     """The best s for these a, (7): |w| <= 1, sigma what is there without a multiplier."""
     for k in range(len(a)):
-        square += a[k] * ((g[k] - c[k] * a[k]) * (2.0 * s) + lin[k])
+        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
     new = max(sigma, 0.5 * math.sqrt(max(square, 0.0)))
     ratio = s / new
     for k in range(len(a)):
-        rest = c[k] * a[k]
+        rest = c[k] * a[k] + far[k]
         g[k] = (g[k] - rest) * ratio + rest
     return new
 
 
 @kernel(fastmath=LANES)
-def _smo(Q, diag, c, lin, square, sigma, s, fixed, tol, unit, pairs,
+def _smo(Q, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
          a, g, live, gain, eta):  # fmt: skip
     """Move weight between pairs of a until the gradient g where there is some is nowhere above
-    the smallest by more than tol. Unless fixed, s follows. Returns s and the pairs moved."""
+    the smallest by more than tol. Unless fixed, s follows. Rows that must not get any have `far`
+    in their gradient. Returns s and the pairs moved."""
     n = len(a)
     bits, order = gain.view(np.int32), g.view(np.int64)
     i, since = -1, 1
@@ -562,7 +563,7 @@ def _smo(Q, diag, c, lin, square, sigma, s, fixed, tol, unit, pairs,
         if solved and (fixed or since == 0):
             return s, pair
         if not fixed and (solved or since == FOLLOW):
-            s, i, since = _follow(a, c, lin, square, sigma, s, g), -1, 0
+            s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
             continue
         q_j = Q[j]
         move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
@@ -717,7 +718,7 @@ class _Rows:
         n = y.size
         self.order = self.starts = np.arange(n)
         if X.shape[1] < n:  # no given kernel matrix, whose rows are no x
-            self.order = np.lexsort(X.T)
+            self.order = (X * np.sqrt(np.arange(1.0, X.shape[1] + 1.0))).sum(axis=1).argsort()
             new = (X[self.order[1:]] != X[self.order[:-1]]).any(axis=1)
             self.starts = np.flatnonzero(np.append(True, new))
         slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
@@ -778,11 +779,16 @@ def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=Fals
     """SMO on one member, among the rows inside its sample; a and Qa = Q a are updated. Returns s
     and the pairs that were left."""
     few = max(1, len(rows.table) // 4)
-    everywhere = rows.complete and inside.all()
-    now, goal, held, Q = slice(None), tol, None, rows.table
-    known = np.flatnonzero(inside)
+    known, now, goal, Q, far = (
+        np.flatnonzero(inside),
+        slice(None),
+        tol,
+        rows.table,
+        np.zeros(a.size),
+    )
     while pairs > 0:
         g, push, most = (Qa + lin) * (0.5 / s) + c * a, lin, square
+        mine = a.copy()
         if not rows.complete:  # work on the rows that violate most
             order = known[g[known].argsort()]
             losing = order[a[order] > 0][-few:]
@@ -791,23 +797,23 @@ def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=Fals
                 break
             now, goal = np.union1d(order[:few], losing), max(tol, DEEPER * worst)
             rows.load(now)
-        elif not everywhere:
-            now = known
-        mine = a[now].copy()
-        if not everywhere:
-            held, still = rows.table[rows.where[now]], a.copy()
-            Q, push, still[now] = np.ascontiguousarray(held[:, now]), lin[now], 0.0
-            if still.any():  # what stands still acts as a pull does
-                rest = Qa - _product(mine, held)
-                push, most = push + rest[now], square + float(still @ (rest + 2.0 * lin))
-        g = g[now]
+            held, mine, g, far = rows.table[rows.where[now]], a[now], g[now], np.zeros(now.size)
+            still, Q, push = a.copy(), np.ascontiguousarray(held[:, now]), lin[now]
+            still[now] = 0.0
+            rest = Qa - _product(mine, held)  # what stands still acts as a pull does
+            push, most = push + rest[now], square + float(still @ (rest + 2.0 * lin))
+        elif known.size < a.size:  # above all that a row of the sample can have while s falls
+            high = a.sum() * rows.diag.max() + abs(lin).max()
+            far = np.where(inside, 0.0, 8.0 * (abs(g).max() + high / (sigma or s)))
+            g += far
         live, gain, eta = np.empty((3, mine.size), np.float32)
-        s, moved = _smo(Q, rows.diag[now], c[now], push, most, sigma, s, fixed, goal,
-                        1.0 / max(abs(g).max(), TINY), pairs, mine, g, live, gain, eta)  # fmt: skip
+        s, moved = _smo(Q, rows.diag[now], c[now], far, push, most, sigma, s, fixed, goal,
+                        1.0 / max(abs(g - far).max(), TINY), pairs, mine, g,
+                        live, gain, eta)  # fmt: skip
         pairs -= moved
-        if not everywhere:
+        if not rows.complete:
             Qa += _product(mine - a[now], held)
-        Qa[now] = (g - c[now] * mine) * (2.0 * s) - lin[now]
+        Qa[now] = (g - c[now] * mine - far) * (2.0 * s) - lin[now]
         a[now] = mine
         if rows.complete:
             break
