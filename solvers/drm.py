@@ -80,6 +80,7 @@ FADED = 60.0  # ... unless exp(-gamma |x - z|^2) is below exp of this with a min
 LOST = 1e-14  # ... an error of this part of gamma (|x|^2 + |z|^2)
 ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
 NEGATIVE = 1e-12  # an eigenvalue below this part of the trace, with a minus, is no rounding
+FITS = 1e30  # squared lengths for which squared distances are finite in single precision
 LARGEST = 1e150  # squares of kernel values are finite
 
 
@@ -655,12 +656,22 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
         values = left @ right[:, first:]  # -gamma |x - z|^2
         if squares.max(initial=0.0) + longest > LONG:
             _near(values, X, Z[first:], gamma, squares, others[first:])
-        flat = values.reshape(-1)
-        _exp(flat, np.empty(flat.size))
-        values += 1.0
-        return values.astype(dtype, copy=False)
+        return _exp_plus_1(values).astype(dtype, copy=False)
 
     return rbf
+
+
+def _exp_plus_1(values):
+    """exp(values) + 1, in place."""
+    flat = values.reshape(-1)
+    _exp(flat, np.empty(flat.size))
+    values += 1.0
+    return values
+
+
+def _slots(n, megabytes, dtype):
+    """How many of the n rows of Q fit."""
+    return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
 
 
 def _lacking(K):
@@ -691,8 +702,9 @@ def _chunks(n, width=None):
     return (slice(first, min(first + size, n)) for first in range(0, n, size))
 
 
-def _mean_distance(X, weight):
-    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two."""
+def _mean_distance(X, weight, table=None):
+    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
+    distances from row i to rows j >= i are left in the table, if there is one."""
     X = X - X.mean(axis=0)
     squares, unit, total = (X**2).sum(axis=1), np.ones(len(X)), 0.0
     left = np.column_stack((-2.0 * X, squares, unit))
@@ -701,6 +713,8 @@ def _mean_distance(X, weight):
     for part in _chunks(len(X)):
         distance = left[part] @ right[:, part.start :]
         np.maximum(distance, 0.0, out=distance)
+        if table is not None:
+            table[part, part.start :] = distance
         np.sqrt(distance, out=distance)
         distance[:, : len(distance)] *= 0.5  # here are both orders of a pair, later only one
         total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
@@ -711,7 +725,7 @@ class _Rows:
     """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
     power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
 
-    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype):
+    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None):
         self.kernel_to_X, self.X, self.y = kernel_to_X, X, y
         self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), TINY)))
         self.diag = diag / self.unit
@@ -721,13 +735,18 @@ class _Rows:
             self.order = (X * np.sqrt(np.arange(1.0, X.shape[1] + 1.0))).sum(axis=1).argsort()
             new = (X[self.order[1:]] != X[self.order[:-1]]).any(axis=1)
             self.starts = np.flatnonzero(np.append(True, new))
-        slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
-        slots = min(n, max(2, slots))
-        self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
-        self.used, self.clock, self.complete = np.zeros(slots, np.int64), 0, slots == n
+        slots = _slots(n, megabytes, dtype)
+        self.table = np.empty((slots, n), dtype) if squares is None else squares
+        self.where, self.used = np.full(n, -1), np.zeros(slots, np.int64)
+        self.clock, self.complete = 0, slots == n
         if self.complete:
             for part in _chunks(n):
-                self.table[part, part.start :] = self.compute(part, dtype, part.start)
+                if squares is None:
+                    block = self.compute(part, dtype, part.start)
+                else:  # of distances, which the rbf kernel's width has needed
+                    block = -gamma * squares[part, part.start :].astype(np.float64)
+                    block = self.signed(_exp_plus_1(block), part, part.start)
+                self.table[part, part.start :] = block
                 self.table[part.stop :, part] = self.table[part, part.stop :].T
             self.where[:] = np.arange(n)
 
@@ -752,9 +771,12 @@ class _Rows:
 
     def compute(self, part, dtype=np.float64, first=0):
         """These rows, from column `first` on."""
-        block = self.kernel_to_X(self.X[part], dtype, first)
-        block *= (self.y[part, None] / self.unit).astype(dtype)
-        block *= self.y[first:].astype(dtype)
+        return self.signed(self.kernel_to_X(self.X[part], dtype, first), part, first)
+
+    def signed(self, block, part, first):
+        """Rows of k + 1, in place as rows of Q."""
+        block *= (self.y[part, None] / self.unit).astype(block.dtype)
+        block *= self.y[first:].astype(block.dtype)
         numbers = np.arange(self.y.size)[part] - first
         block[np.arange(len(block)), numbers] = self.diag[part]
         return block
@@ -1327,7 +1349,8 @@ class DRM(_Protocol):
             X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
         T = self.n_estimators
         self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
-        self._set_gamma(X, weight)
+        dtype = np.float32 if self.solver == "auto" else np.float64
+        squares = self._set_gamma(X, weight, dtype)
         diag = self._diagonal(X)
         v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
         one = self.solver == "auto" and self.sampling is None
@@ -1354,8 +1377,8 @@ class DRM(_Protocol):
             b = _coefficients(points, W, a, lam, held, ridge + max(len(p) - 2, 0) * held)
             self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
         else:
-            dtype = np.float32 if self.solver == "auto" else np.float64
-            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype)
+            gamma = getattr(self, "gamma_", None)
+            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype, squares, gamma)
             unit = rows.unit  # phi is in units of its root, and so are rho and nu
             root = math.sqrt(unit)
             lam, rho, gram, b, a = _solve(
@@ -1443,45 +1466,60 @@ class DRM(_Protocol):
             return False
         return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
 
-    def _set_gamma(self, X, weight):
-        if self.kernel not in ("rbf", "poly"):
-            return
-        if self.gamma == "mean_distance":
-            width = _mean_distance(X, weight)
+    def _set_gamma(self, X, weight, dtype):
+        """Sets gamma_; returns squared distances of all rows if they were needed and serve as a
+        start for the kernel values in single precision."""
+        if self.kernel == "precomputed":
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = X - X.mean(axis=0)
+            longest = float((centred**2).sum(axis=1).max())
+            self._refuse(max(longest, float((X**2).sum(axis=1).max())))
+        table = None
+        if self.gamma == "mean_distance" and self.kernel != "linear":
+            n = len(X)
+            if self.kernel == "rbf" and dtype == np.float32 and longest < FITS:
+                if _slots(n, self.cache_size, dtype) == n:
+                    table = np.empty((n, n), dtype)
+            width = _mean_distance(X, weight, table)
             self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
-        elif self.gamma == "scale":
-            mean = weight @ X / weight.sum()
-            spread = float((weight @ (X - mean.mean()) ** 2).mean() / weight.sum())
+        elif self.gamma == "scale" and self.kernel != "linear":
+            spread = float((weight @ (X - (weight @ X).mean() / weight.sum()) ** 2).mean())
+            spread /= weight.sum()
             self.gamma_ = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
-        else:
+        elif self.kernel != "linear":
             self.gamma_ = float(self.gamma)
+        return table if table is not None and 2.0 * self.gamma_ * longest <= LONG else None
 
     def _kernel_to(self, Z):
         gamma = getattr(self, "gamma_", None)
         return _kernel_to(self.kernel, Z, gamma, self.degree, float(self.coef0))
 
     def _diagonal(self, X):
-        """k(x, x) + 1; refuses X so large that kernel values are not finite."""
+        """k(x, x) + 1, and no kernel value that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.kernel == "precomputed":
                 diag, size = X.diagonal() + 1.0, float(abs(X).max())
             else:
                 squares = (X**2).sum(axis=1)
-                size = float(squares.max())
                 if self.kernel == "rbf":
-                    diag, size = np.full(len(X), 2.0), size * self.gamma_
-                elif self.kernel == "linear":
-                    diag = squares + 1.0
+                    diag, size = np.full(len(X), 2.0), float(self.gamma_ * squares.max())
                 else:
-                    diag = (self.gamma_ * squares + self.coef0) ** self.degree + 1.0
-            size = max(size, float(diag.max()))
+                    diag = squares if self.kernel == "linear" else self.gamma_ * squares
+                    if self.kernel == "poly":
+                        diag = (diag + self.coef0) ** self.degree
+                    diag, size = diag + 1.0, float(diag.max())
+        self._refuse(size)
+        return diag
+
+    def _refuse(self, size):
+        """Raise where kernel values of this size, or squares of them, are not finite."""
         if not size < LARGEST:
             raise ValueError(
-                f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: values reach "
-                f"{size:.3g}, and products of two of them have to be finite; scale X"
-                + (" or lower gamma" if self.kernel in ("rbf", "poly") else "")
+                f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: squared "
+                f"lengths or kernel values reach {size:.3g}, and products of two of them have to "
+                "be finite; scale X" + (" or lower gamma" * (self.kernel in ("rbf", "poly")))
             )
-        return diag
 
     def _check_kernel(self, X):
         """X, of a given kernel matrix the symmetric part with as much added to its diagonal as
