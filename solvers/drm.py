@@ -747,7 +747,12 @@ class _Rows:
                     block = -gamma * squares[part, part.start :].astype(np.float64)
                     block = self.signed(_exp_plus_1(block), part, part.start)
                 self.table[part, part.start :] = block
-                self.table[part.stop :, part] = self.table[part, part.stop :].T
+                end = -(-part.stop // BLOCK) * BLOCK
+                self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+            for i in range(BLOCK, n, BLOCK):  # the other half, in squares that stay in the cache
+                for j in range(0, i, BLOCK):
+                    low, high = slice(i, i + BLOCK), slice(j, j + BLOCK)
+                    self.table[low, high] = self.table[high, low].T
             self.where[:] = np.arange(n)
 
     def merged(self, b, Qb):
