@@ -13,15 +13,22 @@ Method    Algorithm 1 visits one member after the other. A visit solves the dual
           minimal optimisation, pairs chosen to second order, while the multiplier (7) of the
           norm bound follows every so many pairs: one run, not one run for each multiplier.
           A pair costs O(n). After each round the gap to a feasible point of the dual of the whole
-          problem certifies the answer, and the fit stops on it. "auto" takes one machine where
-          samples are equal, for that is the exact answer for all members, and ends with Newton's
-          method on the support, O(support^3), where pairs or rounds get on too slowly.
+          problem certifies the answer, rounding included, and the fit stops on it. "auto" takes
+          one machine where samples are equal, for that is the exact answer for all members. Where
+          pairs or rounds get on too slowly it ends with Newton's method on the support,
+          O(support^3) a step, or, for kernel matrices of rank r up to 400, with an interior point
+          method in r dimensions. The linear kernel takes that one from the start, in d + 1
+          dimensions: O(T n d^2) a step, some twenty steps, whatever the columns' scales.
           The kernel matrix is held in single precision, or its rows used last when it does not fit.
           Each round ends with products in double precision: they certify, and the next round
           starts from them, so that rounding is mended as in iterative refinement.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
-Departs   mu counts each pair once. Members that nothing holds (mu = 0 or T = 1 and no norm bound,
-          T = 2) get a small proximal term, which vanishes as they settle: no division by 0.
+Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
+          settle: the multiplier follows during the one run of pairs, and a visit ends at a
+          tolerance that gets smaller from round to round, or after 20 pairs a row. So single
+          visits are inexact; the certificate at the end is not, for it is computed anew.
+          Members that nothing holds (mu = 0 or T = 1 and no norm bound, T = 2) get a small
+          proximal term, which vanishes as they settle: no division by 0.
           With equal samples all members are equal at the optimum: DRM is one machine.
 Symbols   paper          here       meaning                                            shape
           alpha_t        a          dual variables                                     (T, n)
@@ -918,7 +925,7 @@ def _best_rho(M, p, total):
     """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2, each member: Newton from above."""
     rho = M.max(axis=1) + total / p.sum(axis=1)
     while True:
-        below = np.where(M < rho[:, None], p, 0.0)
+        below = np.where(M <= rho[:, None], p, 0.0)  # never empty, however large M is
         new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
         if not (new < rho).any():
             return rho
@@ -1081,6 +1088,8 @@ def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
             R = F - middle[t]
             B[t] = (R.T * tau[t]) @ R + (2.0 * own + 1.0 / eta[t]) * eye
             B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
+        if not np.isfinite(B).all():
+            break
         unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
         unit = unit[:, :, None] * unit[:, None, :]
         inverse = np.linalg.inv(B * unit + RIDGE * eye) * unit
@@ -1165,6 +1174,8 @@ def _explicit_certificate(points, w, xi, lam, p, total, mu, own, tol):
     M, found = points.margins(W), []
     for slack in (np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0), xi):
         a = p * slack
+        if not a.sum(axis=1).min() > 0.0:
+            continue  # margins so large that rounding hides every slack
         a *= total / a.sum(axis=1)[:, None]
         U = points.pull(a)
         sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
@@ -1255,7 +1266,9 @@ class DRM(_Protocol):
         2 mu T (T - 1) |w|^2 would: too much of it, and only the larger class is ever predicted.
     kernel : "rbf", "linear", "poly" or "precomputed"
         exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: the kernel's values,
-        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias.
+        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias. A given matrix
+        has to be symmetric. If it has negative eigenvalues (all rows are checked, by Cholesky's
+        method), they are made up for on its diagonal, and the result is never called converged.
     gamma : "mean_distance", "scale" or float > 0
         "mean_distance" is the paper's 1 / (2 w^2), w the mean distance between training rows;
         "scale" is 1 / (d * variance of X).
@@ -1268,30 +1281,35 @@ class DRM(_Protocol):
         each member its own sample: then they differ.
     solver : "auto" or "alternating"
         "alternating" is Algorithm 1 with all members, until they settle; "auto" trains one machine
-        where samples are equal, and ends with Newton's method where Algorithm 1 is slow.
+        where samples are equal, and takes other methods where Algorithm 1 is slow.
     cache_size : float > 0
         Megabytes for kernel values. Up to n = 11,000 rows all fit into the default; beyond, rows
         are computed anew when they are needed again.
     tol : float > 0
-        Target for `residual_`; the fit goes on to the same gap relative to |objective_|.
+        Target for `residual_`.
     max_iter : int >= 1
-        Most rounds over the members.
+        Most iterations: rounds over the members, steps of Newton's method and of the interior
+        point method all count.
     random_state : None or int
         Seed of the bootstrap.
     verbose : int
         1 prints a line an iteration.
     callback : None or callable
-        Called as callback(self, iteration, info) after every iteration; True stops.
+        Called as callback(self, iteration, info) after every iteration; True stops with the last
+        members that have a certificate.
 
     Attributes
     ----------
     dual_coef_ (T, n) : w_t = sum_i dual_coef_[t, i] phi(x_i), labels included
+    alpha_ (T, n) : the point of the dual that proves residual_: >= 0, each row sums to nu / T
+    coef_ (T, d), intercept_ (T,) : the members themselves, with the linear kernel and "auto"
     support_ : training rows with a coefficient; support_vectors_ : those rows, if not precomputed
     rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 where |w_t| < 1
     gram_ (T, T) : inner products of the members
     gamma_ : of the rbf and poly kernels
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem, certified duality gap / max(1, |objective_|)
+    objective_, residual_ : value of the problem, which is below 0; certified duality gap, an
+        allowance for rounding included, / |objective_|; infinite if there is no certificate
     n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
     classes_, n_features_in_ : as in scikit-learn
 
@@ -1340,7 +1358,9 @@ class DRM(_Protocol):
             self._check_params()
             for name in [name for name in before if name.endswith("_")]:
                 delattr(self, name)  # a kernel leaves attributes that another does not have
-            return self._fit(*self._check_fit(X, y, sample_weight))
+            data = self._check_fit(X, y, sample_weight)
+            with np.errstate(all="ignore"):  # what is not finite gets no certificate
+                return self._fit(*data)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

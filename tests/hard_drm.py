@@ -95,14 +95,19 @@ def problems():
                 solver="alternating", **kind)  # fmt: skip
     for seed in range(24):  # several difficulties at once
         rng = np.random.default_rng(1000 + seed)
-        data = {"n": int(rng.integers(8, 120)), "d": int(rng.integers(1, 60)),
-                "noise": float(rng.choice([0.0, 0.3, 3.0])),
-                "offset": float(rng.choice([0.0, 10.0, 1e3])),
-                "scales": (int(rng.integers(-3, 1)), int(rng.integers(0, 4))),
-                "weights": int(rng.choice([0, 2, 10])), "twice": bool(rng.random() < 0.2)}  # fmt: skip
+        data = {
+            "n": int(rng.integers(8, 120)),
+            "d": int(rng.integers(1, 60)),
+            "noise": float(rng.choice([0.0, 0.3, 3.0])),
+            "offset": float(rng.choice([0.0, 10.0, 1e3])),
+            "scales": (int(rng.integers(-3, 1)), int(rng.integers(0, 4))),
+            "weights": int(rng.choice([0, 2, 10])),
+            "twice": bool(rng.random() < 0.2),
+        }
         kind = dict(kernels[["rbf", "linear", "given"][seed % 3]])
-        add(f"mixed {seed}", data, T=int(rng.integers(1, 9)), boot=int(seed % 2),
-            nu=float(10 ** rng.uniform(-4, 3)), mu=float(10 ** rng.uniform(-6, 1)), **kind)  # fmt: skip
+        nu, mu = float(10 ** rng.uniform(-4, 3)), float(10 ** rng.uniform(-6, 1))
+        T = int(rng.integers(1, 9))
+        add(f"mixed {seed}", data, T=T, boot=int(seed % 2), nu=nu, mu=mu, **kind)
     return out
 
 
