@@ -85,7 +85,7 @@ ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
 LONG = 300.0  # gamma (|x|^2 + |z|^2), of centred rows, from which on |x - z|^2 is a sum of squares
 FADED = 60.0  # ... unless exp(-gamma |x - z|^2) is below exp of this with a minus, even after
 LOST = 1e-14  # ... an error of this part of gamma (|x|^2 + |z|^2)
-ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
+ASYMMETRY = 1e-8  # of a given kernel matrix, relative to the entry and to the two lengths
 NEGATIVE = 1e-12  # an eigenvalue below this part of the trace, with a minus, is no rounding
 FITS = 1e30  # squared lengths for which squared distances are finite in single precision
 LARGEST = 1e150  # squares of kernel values are finite
@@ -534,11 +534,11 @@ def _follow(a, c, far, lin, square, sigma, s, g):
 
 
 @kernel(fastmath=LANES)
-def _smo(Q, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
+def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
          a, g, live, gain, eta):  # fmt: skip
     """Move weight between pairs of a until the gradient g where there is some is nowhere above
-    the smallest by more than tol. Unless fixed, s follows. Rows that must not get any have `far`
-    in their gradient. Returns s and the pairs moved."""
+    the smallest by more than tol, among the rows of Q in the table. Unless fixed, s follows.
+    Rows that must not get any have `far` in their gradient. Returns s and the pairs moved."""
     n = len(a)
     bits, order = gain.view(np.int32), g.view(np.int64)
     i, since = -1, 1
@@ -547,10 +547,10 @@ def _smo(Q, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
             h, i = 0.5 / s, 0
             for k in range(n):
                 eta[k] = diag[k] * h + c[k]
-                live[k] = 1.0 if a[k] > 0.0 else 0.0
+                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
                 if g[k] < g[i]:
                     i = k
-        low, q_i = g[i], Q[i]
+        low, q_i = g[i], table[where[i]]
         top, start = np.int32(0), 0
         for first in range(0, n, BLOCK):
             part = slice(first, first + BLOCK)
@@ -573,7 +573,7 @@ def _smo(Q, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
         if not fixed and (solved or since == FOLLOW):
             s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
             continue
-        q_j = Q[j]
+        q_j = table[where[j]]
         move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
         if not move < a[j]:
             move, live[j] = a[j], 0.0
@@ -812,52 +812,30 @@ class _Rows:
 def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=False):
     """SMO on one member, among the rows inside its sample; a and Qa = Q a are updated. Returns s
     and the pairs that were left."""
-    few = max(1, len(rows.table) // 4)
-    known, now, goal, Q, far = (
-        np.flatnonzero(inside),
-        slice(None),
-        tol,
-        rows.table,
-        np.zeros(a.size),
-    )
+    few, known, goal = max(1, len(rows.table) // 4), np.flatnonzero(inside), tol
+    live, gain, eta = np.empty((3, a.size), np.float32)
     while pairs > 0:
-        g, push, most = (Qa + lin) * (0.5 / s) + c * a, lin, square
-        mine = a.copy()
+        g, out = (Qa + lin) * (0.5 / s) + c * a, ~inside
+        unit = 1.0 / max(abs(g).max(), TINY)
         if not rows.complete:  # work on the rows that violate most
             order = known[g[known].argsort()]
             losing = order[a[order] > 0][-few:]
             worst = g[losing[-1]] - g[order[0]]
             if worst <= tol:
                 break
-            now, goal = np.union1d(order[:few], losing), max(tol, DEEPER * worst)
-            rows.load(now)
-            held, mine, g, far = rows.table[rows.where[now]], a[now], g[now], np.zeros(now.size)
-            still, Q, push = a.copy(), np.ascontiguousarray(held[:, now]), lin[now]
-            still[now] = 0.0
-            rest = Qa - _product(mine, held)  # what stands still acts as a pull does
-            push, most = push + rest[now], square + float(still @ (rest + 2.0 * lin))
-        elif known.size < a.size:  # above all that a row of the sample can have while s falls
-            high = a.sum() * rows.diag.max() + abs(lin).max()
-            far = np.where(inside, 0.0, 8.0 * (abs(g).max() + high / (sigma or s)))
-            g += far
-        live, gain, eta = np.empty((3, mine.size), np.float32)
-        s, moved = _smo(Q, rows.diag[now], c[now], far, push, most, sigma, s, fixed, goal,
-                        1.0 / max(abs(g - far).max(), TINY), pairs, mine, g,
-                        live, gain, eta)  # fmt: skip
+            rows.load(np.union1d(order[:few], losing))
+            goal, out = max(tol, DEEPER * worst), out | (rows.where < 0)
+        # above all that the other rows can have, also when s falls
+        high = a.sum() * rows.diag.max() + abs(lin).max()
+        far = np.where(out, 8.0 * (1.0 / unit + high / (sigma or s)), 0.0)
+        g += far
+        s, moved = _smo(rows.table, rows.where, rows.diag, c, far, lin, square, sigma, s, fixed,
+                        goal, unit, pairs, a, g, live, gain, eta)  # fmt: skip
+        np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
         pairs -= moved
-        if not rows.complete:
-            Qa += _product(mine - a[now], held)
-        Qa[now] = (g - c[now] * mine - far) * (2.0 * s) - lin[now]
-        a[now] = mine
         if rows.complete:
             break
     return s, pairs
-
-
-def _product(B, table):
-    """B @ table in the precision of the table, whatever the size of B."""
-    size = max(abs(B).max(), TINY)
-    return size * ((B / size).astype(table.dtype) @ table)
 
 
 def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
