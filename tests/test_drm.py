@@ -172,6 +172,11 @@ def test_one_smo_run_against_clarabel(seed):
     def value(z):
         return 0.5 * z @ H @ z + lin @ z / (2 * s)
 
+    for tol in (1e-3, 1e-6):  # the gradient where there is weight, above the smallest of all
+        rough, Qr = np.full(n, total / n), rows.times(np.full((1, n), total / n))[0][0]
+        drm._visit(rows, rough, Qr, np.ones(n, bool), c, lin, 0.0, 0.0, s, tol, 10**6, fixed=True)
+        g = H @ rough + lin / (2 * s)
+        assert g[rough > 0].max() - g.min() <= 1.01 * tol
     assert value(a) <= value(best) + 1e-8 * abs(value(best))
     assert_allclose(a, best, atol=1e-6 * total)
 
