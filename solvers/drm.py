@@ -20,8 +20,9 @@ Method    Algorithm 1 visits one member after the other. A visit solves the dual
           method in r dimensions. The linear kernel takes that one from the start, in d + 1
           dimensions: O(T n d^2) a step, some twenty steps, whatever the columns' scales.
           The kernel matrix is held in single precision, or its rows used last when it does not fit.
-          Each round ends with products in double precision: they certify, and the next round
-          starts from them, so that rounding is mended as in iterative refinement.
+          Each round ends with products in double precision (with tol >= 1e-4 in single): they
+          certify, and the next round starts from them, so that rounding is mended as in iterative
+          refinement.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
 Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
           settle: the multiplier follows during the one run of pairs, and a visit ends at a
@@ -54,6 +55,8 @@ from numba import njit
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 TINY = 1e-300  # instead of a division by 0
 EPS = 2.0**-52  # rounding of one operation
+SINGLE = 2.0**-23  # ... in single precision, in which products are good enough from
+ROUGH = 1e-4  # ... this tol on
 OFF = 16.0  # roundings of the terms of a sum that are counted as not cancelling
 BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
 ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
@@ -910,20 +913,19 @@ def _best_rho(M, p, total):
         rho = np.minimum(new, rho)
 
 
-def _certificate(a, u, w, M, lam, p, total, mu, own, sizes, length=1.0):
+def _certificate(a, u, w, M, lam, p, total, mu, own, sizes, length=1.0, off=OFF * EPS):
     """At the members w, scaled into |w| <= 1: the objective, its gap to the better of two lower
     bounds, the part of it that is rounding, rho, the inner products and the scale.
 
     Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
     products: coefficients and values at each x, the lengths of whose phi are given, or with
     explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
-    with b or of |w|^2: values are off by some EPS of them where roundings are independent.
+    with b or of |w|^2: values are off by the part `off` of them where roundings are independent.
     """
-    gram = w[0] @ w[1].T
-    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
+    gram, (A, B) = w[0] @ w[1].T, sizes
+    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal() + off * B**2, 1.0))
     M, w = M * scale[:, None], [part * scale[:, None] for part in w]
-    gram, (A, B) = gram * np.outer(scale, scale), sizes
-    B, off = B * scale, OFF * EPS
+    gram, B = gram * np.outer(scale, scale), B * scale
     rho = _best_rho(M, p, total)
     penalty = own * gram.trace() + mu * gram.sum()
     loss = 0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
@@ -1173,6 +1175,7 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     T, n = p.shape
     mu = mu if T > 1 else 0.0
     total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + max(T - 2, 0) * mu
+    rough = tol >= ROUGH and rows.complete and rows.table.dtype == np.float32
     inside, length = p > 0, np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
     a = total * p / p.sum(axis=1)[:, None]
@@ -1208,11 +1211,16 @@ def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
             a, b, lam = found
         else:
             short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
-        Qa, M = rows.times(a, b, exact=True)
-        objective, gap, lost, rho, gram, scale = _certificate(
-            a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
-            [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
-        )  # fmt: skip
+        while True:
+            Qa, M = rows.times(a, b, exact=not rough)
+            objective, gap, lost, rho, gram, scale = _certificate(
+                a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
+                [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
+                OFF * (SINGLE if rough else EPS),
+            )  # fmt: skip
+            if not rough or lost <= GOAL * tol * abs(objective):
+                break
+            rough = False
         if paper or not gap / abs(objective) >= best:
             best = gap / abs(objective)
             state = objective, best, lost / abs(objective)
