@@ -524,6 +524,12 @@ def test_hard_problems(problem):
     assert abs(record.residual) >= 0.1 * record.gap - 1e-12 or record.gap <= 1e-9, record
 
 
+@pytest.mark.parametrize("problem", hard_drm.problems()[3::20], ids=lambda problem: problem.name)
+def test_hard_problems_with_products_in_single_precision(problem):
+    record = hard_drm.check(problem, tol=1e-3)
+    assert record.honest, record
+
+
 @pytest.mark.parametrize(("factor", "gamma"), [(1.0, 1e16), (1e8, 1.0), (1e-3, 1e10), (1.0, 50.0)])
 def test_rbf_does_not_cancel(factor, gamma):
     rng = np.random.default_rng(3)
