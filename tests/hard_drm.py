@@ -202,7 +202,8 @@ def truth(model, X, y, counts, nu, mu, K):
     penalty = mu * sum(gram[t, t] + gram[s, s] + 2 * gram[t, s] for t in range(T) for s in range(t))
     value = (share * xi**2).sum() / 2 - nu / T * rho.sum() + penalty
     a = np.where(share > 0, np.maximum(model.alpha_.astype(LONG), 0), 0)
-    a *= (nu / T / a.sum(axis=1))[:, None]  # feasible, and so is the bound that follows
+    assert abs(a.sum(axis=1) * T / nu - 1).max() < 1e-9, "alpha_ is not feasible"
+    a *= (nu / T / a.sum(axis=1))[:, None]
     slope = 2 * mu * ((T - 2) * w + w.sum(axis=0)) if T > 1 else 0 * w
     rest = combine(a) - slope
     norms = np.sqrt(np.maximum(inner(rest, rest).diagonal(), 0))

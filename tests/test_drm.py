@@ -220,6 +220,7 @@ def test_equal_samples_are_one_machine():
     """min -nu rho + mean xi^2 + 2 mu T (T - 1) |w|^2, |w| <= 1, by SciPy on the w of the kernel."""
     X, y = heart(60)
     model = DRM(n_estimators=7, mu=2e-4, nu=0.4, tol=1e-9).fit(X, y)
+    assert_allclose(model.alpha_.sum(axis=1), 0.4 / 7)
     K, signs = gram(model, X) + 1.0, 2.0 * y - 1.0
     values, vectors = np.linalg.eigh(K)
     phi = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -767,6 +768,8 @@ def test_interior_points(mu):
     assert_allclose(inner, W @ W.T)
     b = drm._coefficients(points, W, a, lam, mu, mu)
     assert_allclose((b * y) @ phi, W, atol=1e-8)
+    if mu > 0:  # as (5) has it
+        assert_allclose(b, 0.5 * np.linalg.solve(np.diag(mu + lam) + mu, a), atol=1e-5)
 
 
 def test_factor():
