@@ -13,15 +13,23 @@ Method    Algorithm 1 visits one member after the other. A visit solves the dual
           minimal optimisation, pairs chosen to second order, while the multiplier (7) of the
           norm bound follows every so many pairs: one run, not one run for each multiplier.
           A pair costs O(n). After each round the gap to a feasible point of the dual of the whole
-          problem certifies the answer, and the fit stops on it. "auto" takes one machine where
-          samples are equal, for that is the exact answer for all members, and ends with Newton's
-          method on the support, O(support^3), where pairs or rounds get on too slowly.
+          problem certifies the answer, rounding included, and the fit stops on it. "auto" takes
+          one machine where samples are equal, for that is the exact answer for all members. Where
+          pairs or rounds get on too slowly it ends with Newton's method on the support,
+          O(support^3) a step, or, for kernel matrices of rank r up to 400, with an interior point
+          method in r dimensions. The linear kernel takes that one from the start, in d + 1
+          dimensions: O(T n d^2) a step, some twenty steps, whatever the columns' scales.
           The kernel matrix is held in single precision, or its rows used last when it does not fit.
-          Each round ends with products in double precision: they certify, and the next round
-          starts from them, so that rounding is mended as in iterative refinement.
+          Each round ends with products in double precision (with tol >= 1e-4 in single): they
+          certify, and the next round starts from them, so that rounding is mended as in iterative
+          refinement.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
-Departs   mu counts each pair once. Members that nothing holds (mu = 0 or T = 1 and no norm bound,
-          T = 2) get a small proximal term, which vanishes as they settle: no division by 0.
+Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
+          settle: the multiplier follows during the one run of pairs, and a visit ends at a
+          tolerance that gets smaller from round to round, or after 20 pairs a row. So single
+          visits are inexact; the certificate at the end is not, for it is computed anew.
+          Members that nothing holds (mu = 0 or T = 1 and no norm bound, T = 2) get a small
+          proximal term, which vanishes as they settle: no division by 0.
           With equal samples all members are equal at the optimum: DRM is one machine.
 Symbols   paper          here       meaning                                            shape
           alpha_t        a          dual variables                                     (T, n)
@@ -46,11 +54,13 @@ from numba import njit
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
 TINY = 1e-300  # instead of a division by 0
-EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+EPS = 2.0**-52  # rounding of one operation
+SINGLE = 2.0**-23  # ... in single precision, in which products are good enough from
+ROUGH = 1e-4  # ... this tol on
+OFF = 16.0  # roundings of the terms of a sum that are counted as not cancelling
 BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
 ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
 FOLLOW = 100  # pairs between two looks at the norm
-FAR = 1e4  # gradient, in largest margins, of rows that a member does not know
 FIRST = 0.01  # first tolerance on the gradient, in units of nu; rho is at least nu / 2
 NEXT = 0.3  # ... each next one is this part of the last at most, or
 GOAL = 0.1  # ... what should give this part of the gap asked for: it is about quadratic in it
@@ -62,15 +72,26 @@ ROUNDS = 10  # after so many rounds Newton's method takes over,
 SUPPORT = 2500  # ... for no more than so many unknowns,
 STEPS = 40  # ... for at most so many steps
 POLISH = 200  # ... or ends a fit that has no more: its answer is exact to rounding
-LOOSE = 1e-3  # first proximal term of Newton's method, where one is needed, down to
-PROX = 1e-6  # ... the least where nothing holds a member; in mean squared lengths of phi(x)
+LOOSE = 0.1  # first proximal term of Newton's method, where one is needed, in |objective|, down to
+PROX = 1e-3  # ... the least where nothing holds a member
+WEAK = 1e-6  # the same in visits, in mean squared lengths of phi(x)
+RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point step
+BACK = 0.995  # part of the way to a bound that such a step goes
+PATIENCE = 30  # interior point steps without a better certificate before the fit gives up
+NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
+EXPLICIT = 2e10  # T n (d + 1)^2 up to which the linear kernel has its phi written out
+RANK = 400  # of kernel matrices for which the interior point method is tried
 SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
 CELLS = 2**16  # kernel values at a time: they stay in the cache
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
 ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
-ASYMMETRY = 1e-8  # of a given kernel matrix, relative to its largest entry
-NEGATIVE = 1e-7  # an eigenvalue below this part of the largest, with a minus, is no rounding
-SAMPLE = 500  # rows of a given kernel matrix whose eigenvalues are looked at
+LONG = 300.0  # gamma (|x|^2 + |z|^2), of centred rows, from which on |x - z|^2 is a sum of squares
+FADED = 60.0  # ... unless exp(-gamma |x - z|^2) is below exp of this with a minus, even after
+LOST = 1e-14  # ... an error of this part of gamma (|x|^2 + |z|^2)
+ASYMMETRY = 1e-8  # of a given kernel matrix, relative to the entry and to the two lengths
+NEGATIVE = 1e-12  # an eigenvalue below this part of the trace, with a minus, is no rounding
+FITS = 1e30  # squared lengths for which squared distances are finite in single precision
+LARGEST = 1e150  # squares of kernel values are finite
 
 
 # >>> shared: protocol 4
@@ -477,12 +498,12 @@ def _name_changes(names, seen):
 
 # -- kernels ------------------------------------------------------------------------------------
 @kernel(fastmath=LANES)
-def _gains(g, live, eta, q_i, low, eta_i, h, gain, bits):
+def _gains(g, live, eta, q_i, low, unit, eta_i, h, gain, bits):
     """What each pair (i, k) gains, for a block of k; the largest as the integer of its bits,
     which order floats >= 0 and whose maximum vectorises."""
     twice = np.float32(2.0 * h)
     for k in range(len(g)):
-        fall = np.float32(g[k] - low)
+        fall = np.float32((g[k] - low) * unit)
         value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
         gain[k] = value if live[k] > 0 else np.float32(0.0)
     best = np.int32(0)
@@ -516,11 +537,11 @@ def _follow(a, c, far, lin, square, sigma, s, g):
 
 
 @kernel(fastmath=LANES)
-def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
+def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
          a, g, live, gain, eta):  # fmt: skip
     """Move weight between pairs of a until the gradient g where there is some is nowhere above
     the smallest by more than tol, among the rows of Q in the table. Unless fixed, s follows.
-    Returns s and the pairs moved."""
+    Rows that must not get any have `far` in their gradient. Returns s and the pairs moved."""
     n = len(a)
     bits, order = gain.view(np.int32), g.view(np.int64)
     i, since = -1, 1
@@ -536,12 +557,12 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
         top, start = np.int32(0), 0
         for first in range(0, n, BLOCK):
             part = slice(first, first + BLOCK)
-            best = _gains(g[part], live[part], eta[part], q_i[part], low, eta[i], h,
+            best = _gains(g[part], live[part], eta[part], q_i[part], low, unit, eta[i], h,
                           gain[part], bits[part])  # fmt: skip
             if best > top:
                 top, start = best, first
         j = start
-        while bits[j] != top:
+        while bits[j] != top and j < n - 1:  # found before the end, whatever the numbers are
             j += 1
         solved = top == 0
         if g[j] - low <= tol and not solved:
@@ -571,7 +592,7 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
             if least < lowest:
                 lowest, start = least, first
         i = start
-        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest:
+        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest and i < n - 1:
             i += 1
         since += 1
     return s, pairs
@@ -579,9 +600,10 @@ def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, pairs,
 
 @kernel(fastmath={"contract"})
 def _exp(x, whole):
-    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's."""
+    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
+    above 0 by rounding counts as 0."""
     for k in range(len(x)):
-        value = max(x[k], -700.0)
+        value = min(max(x[k], -700.0), 0.0)
         whole[k] = value * (1.0 / LOG2_HIGH) + ROUND  # its last bits are the power of 2
         power = whole[k] - ROUND
         r = value - power * LOG2_HIGH - power * LOG2_LOW
@@ -603,7 +625,21 @@ def _exp(x, whole):
         bits[k] += powers[k] << 52
 
 
-# -- solver -------------------------------------------------------------------------------------
+@kernel
+def _near(values, X, Z, gamma, squares, others):
+    """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
+    may have left an error that the exponential would show."""
+    for i in range(len(X)):
+        for j in range(len(Z)):
+            size = squares[i] + others[j]
+            if size > LONG and values[i, j] > -FADED - LOST * size:
+                total = 0.0
+                for k in range(X.shape[1]):
+                    total += (X[i, k] - Z[j, k]) ** 2
+                values[i, j] = -gamma * total
+
+
+# -- kernel values ------------------------------------------------------------------------------
 def _kernel_to(kind, Z, gamma, degree, coef0):
     """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
     if kind == "precomputed":
@@ -617,20 +653,57 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
             return (values**power + 1.0).astype(dtype, copy=False)
 
         return polynomial
-    centre, unit = Z.mean(axis=0), np.ones(len(Z))
-    Z = math.sqrt(2.0 * gamma) * (Z - centre)
-    right = np.ascontiguousarray(np.column_stack((Z, unit, -0.5 * (Z**2).sum(axis=1))).T)
+    centre, unit, root = Z.mean(axis=0), np.ones(len(Z)), math.sqrt(2.0 * gamma)
+    short = root * (Z - centre)
+    others = 0.5 * (short**2).sum(axis=1)
+    right = np.ascontiguousarray(np.column_stack((short, unit, -others)).T)
+    longest = others.max(initial=0.0)
 
     def rbf(X, dtype, first=0):
-        X = math.sqrt(2.0 * gamma) * (X - centre)
-        left = np.column_stack((X, -0.5 * (X**2).sum(axis=1), np.ones(len(X))))
+        short = root * (X - centre)
+        squares = 0.5 * (short**2).sum(axis=1)
+        left = np.column_stack((short, -squares, np.ones(len(X))))
         values = left @ right[:, first:]  # -gamma |x - z|^2
-        flat = values.reshape(-1)
-        _exp(flat, np.empty(flat.size))
-        values += 1.0
-        return values.astype(dtype, copy=False)
+        if squares.max(initial=0.0) + longest > LONG:
+            _near(values, X, Z[first:], gamma, squares, others[first:])
+        return _exp_plus_1(values).astype(dtype, copy=False)
 
     return rbf
+
+
+def _exp_plus_1(values):
+    """exp(values) + 1, in place."""
+    flat = values.reshape(-1)
+    _exp(flat, np.empty(flat.size))
+    values += 1.0
+    return values
+
+
+def _slots(n, megabytes, dtype):
+    """How many of the n rows of Q fit."""
+    return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
+
+
+def _lacking(K):
+    """What has to be added to the diagonal of the symmetric K, up to a factor of 10, so that it has
+    no negative eigenvalue: 0 if that is rounding.
+
+    K is semi-definite to NEGATIVE of its trace if and only if Cholesky's method runs through with
+    that much added: a third of n^3 multiplications, and all rows are looked at. Each row and
+    column counts in units of its own k(x, x).
+    """
+    n, diag = len(K), K.diagonal().copy()
+    unit = np.sqrt(np.where(diag > 0.0, diag, 1.0))
+    scaled = K / unit / unit[:, None]
+    scaled[np.diag_indices(n)] += NEGATIVE * n
+    lacking = 0.0
+    while True:
+        try:
+            np.linalg.cholesky(scaled)
+            return lacking
+        except np.linalg.LinAlgError:
+            lacking = 10.0 * lacking or NEGATIVE * n * float(abs(K).max())
+            scaled = K + lacking * np.eye(n)
 
 
 def _chunks(n, width=None):
@@ -639,15 +712,19 @@ def _chunks(n, width=None):
     return (slice(first, min(first + size, n)) for first in range(0, n, size))
 
 
-def _mean_distance(X, weight):
-    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two."""
+def _mean_distance(X, weight, table=None):
+    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
+    distances from row i to rows j >= i are left in the table, if there is one."""
     X = X - X.mean(axis=0)
     squares, unit, total = (X**2).sum(axis=1), np.ones(len(X)), 0.0
     left = np.column_stack((-2.0 * X, squares, unit))
     right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
+    weight = weight / weight.max()
     for part in _chunks(len(X)):
         distance = left[part] @ right[:, part.start :]
         np.maximum(distance, 0.0, out=distance)
+        if table is not None:
+            table[part, part.start :] = distance
         np.sqrt(distance, out=distance)
         distance[:, : len(distance)] *= 0.5  # here are both orders of a pair, later only one
         total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
@@ -655,21 +732,45 @@ def _mean_distance(X, weight):
 
 
 class _Rows:
-    """Rows of Q = yy' * (k + 1): all, or as many as fit and were used last."""
+    """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
+    power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
 
-    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype):
-        self.kernel_to_X, self.X, self.y, self.diag = kernel_to_X, X, y, diag
-        self.far = FAR * (1.0 + math.sqrt(diag.max()))
+    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None):
+        self.kernel_to_X, self.X, self.y = kernel_to_X, X, y
+        self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), TINY)))
+        self.diag = diag / self.unit
         n = y.size
-        slots = int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))
-        slots = min(n, max(2, slots))
-        self.table, self.where = np.empty((slots, n), dtype), np.full(n, -1)
-        self.used, self.clock, self.complete = np.zeros(slots, np.int64), 0, slots == n
+        self.order = self.starts = np.arange(n)
+        if X.shape[1] < n:  # no given kernel matrix, whose rows are no x
+            self.order = (X * np.sqrt(np.arange(1.0, X.shape[1] + 1.0))).sum(axis=1).argsort()
+            new = (X[self.order[1:]] != X[self.order[:-1]]).any(axis=1)
+            self.starts = np.flatnonzero(np.append(True, new))
+        slots = _slots(n, megabytes, dtype)
+        self.table = np.empty((slots, n), dtype) if squares is None else squares
+        self.where, self.used = np.full(n, -1), np.zeros(slots, np.int64)
+        self.clock, self.complete = 0, slots == n
         if self.complete:
             for part in _chunks(n):
-                self.table[part, part.start :] = self.compute(part, dtype, part.start)
-                self.table[part.stop :, part] = self.table[part, part.stop :].T
+                if squares is None:
+                    block = self.compute(part, dtype, part.start)
+                else:  # of distances, which the rbf kernel's width has needed
+                    block = -gamma * squares[part, part.start :].astype(np.float64)
+                    block = self.signed(_exp_plus_1(block), part, part.start)
+                self.table[part, part.start :] = block
+                end = -(-part.stop // BLOCK) * BLOCK
+                self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+            for i in range(BLOCK, n, BLOCK):  # the other half, in squares that stay in the cache
+                for j in range(0, i, BLOCK):
+                    low, high = slice(i, i + BLOCK), slice(j, j + BLOCK)
+                    self.table[low, high] = self.table[high, low].T
             self.where[:] = np.arange(n)
+
+    def merged(self, b, Qb):
+        """Coefficients and margins with one entry for all rows with the same x: their phi cancel
+        exactly, and products of the two are inner products as before."""
+        signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
+        first = self.order[self.starts]
+        return signed, Qb[:, first] * self.y[first]
 
     def load(self, wanted):
         """Have these rows in the table, new ones where the longest unused were."""
@@ -685,9 +786,14 @@ class _Rows:
 
     def compute(self, part, dtype=np.float64, first=0):
         """These rows, from column `first` on."""
-        block = self.kernel_to_X(self.X[part], dtype, first)
-        block *= self.y[part, None].astype(dtype)
-        block *= self.y[first:].astype(dtype)
+        return self.signed(self.kernel_to_X(self.X[part], dtype, first), part, first)
+
+    def signed(self, block, part, first):
+        """Rows of k + 1, in place as rows of Q."""
+        block *= (self.y[part, None] / self.unit).astype(block.dtype)
+        block *= self.y[first:].astype(block.dtype)
+        numbers = np.arange(self.y.size)[part] - first
+        block[np.arange(len(block)), numbers] = self.diag[part]
         return block
 
     def times(self, *parts, exact=False):
@@ -705,39 +811,64 @@ class _Rows:
         return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
 
 
-def _visit(rows, a, Qa, c, far, lin, square, sigma, s, tol, pairs, fixed=False):
-    """SMO on one member; a and Qa = Q a are updated. Returns s and the pairs that were left."""
-    g = (Qa + lin) * (0.5 / s) + c * a + far
+# -- Algorithm 1 --------------------------------------------------------------------------------
+def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=False):
+    """SMO on one member, among the rows inside its sample; a and Qa = Q a are updated. Returns s
+    and the pairs that were left."""
+    few, known, goal = max(1, len(rows.table) // 4), np.flatnonzero(inside), tol
     live, gain, eta = np.empty((3, a.size), np.float32)
-    goal, out, few = tol, far, max(1, len(rows.table) // 4)
     while pairs > 0:
+        g, out = (Qa + lin) * (0.5 / s) + c * a, ~inside
+        unit = 1.0 / max(abs(g).max(), TINY)
         if not rows.complete:  # work on the rows that violate most
-            order = g.argsort()
+            order = known[g[known].argsort()]
             losing = order[a[order] > 0][-few:]
             worst = g[losing[-1]] - g[order[0]]
             if worst <= tol:
                 break
             rows.load(np.union1d(order[:few], losing))
-            goal, out = max(tol, DEEPER * worst), np.where(rows.where < 0, rows.far, far)
-            g += out - far
-        s, moved = _smo(rows.table, rows.where, rows.diag, c, out, lin, square, sigma, s, fixed,
-                        goal, pairs, a, g, live, gain, eta)  # fmt: skip
+            goal, out = max(tol, DEEPER * worst), out | (rows.where < 0)
+        # above all that the other rows can have, also when s falls
+        high = a.sum() * rows.diag.max() + abs(lin).max()
+        far = np.where(out, 8.0 * (1.0 / unit + high / (sigma or s)), 0.0)
+        g += far
+        s, moved = _smo(rows.table, rows.where, rows.diag, c, far, lin, square, sigma, s, fixed,
+                        goal, unit, pairs, a, g, live, gain, eta)  # fmt: skip
+        np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
         pairs -= moved
         if rows.complete:
             break
-        g -= out - far
-    np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
     return s, pairs
 
 
-def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
+def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
+    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
+    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
+    weak = WEAK * rows.diag.mean()
+    eps = weak if sigma < weak else 0.0
+    for t in range(len(a)):
+        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
+        square, low = 4.0 * float(q @ Mq), sigma + eps
+        s, left = _visit(rows, a[t], Qa[t], inside[t], c[t], 2.0 * Mq, square, low,
+                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
+        sum_b -= b[t]
+        sum_M -= M[t]
+        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
+        sum_b += b[t]
+        sum_M += M[t]
+        lam[t] = max(s - low, 0.0)
+        short = short or left == 0
+    return short
+
+
+def _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick):
     """Newton's method on the optimality conditions of all members, each held near its b by eps.
-    Returns a, Q a, b, M and lam, or None if it does not settle from here."""
+    Returns a, b and lam, or None if it does not settle from here or has to stop."""
     T, inside, live = len(a), p > 0, a > 0
     try:
         for _ in range(STEPS):
             t, i = np.nonzero(live)  # member and row of each unknown
-            if t.size > SUPPORT:
+            if t.size > SUPPORT or tick():
                 break
             known, at = np.unique(i, return_inverse=True)
             Q = rows.compute(known)
@@ -764,7 +895,7 @@ def _newton(rows, a, b, M, lam, p, total, mu, own, eps):
             step = np.maximum(step, -lam)
             was, live = live, inside & (new_M < rho[:, None])
             if (was == live).all() and (abs(step) <= SETTLED * (own + eps + lam)).all():
-                return new, Qa, new_b, new_M, lam
+                return new, new_b, lam
             lam = lam + step
     except np.linalg.LinAlgError:
         pass
@@ -775,93 +906,335 @@ def _best_rho(M, p, total):
     """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2, each member: Newton from above."""
     rho = M.max(axis=1) + total / p.sum(axis=1)
     while True:
-        below = np.where(M < rho[:, None], p, 0.0)
+        below = np.where(M <= rho[:, None], p, 0.0)  # never empty, however large M is
         new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
         if not (new < rho).any():
             return rho
         rho = np.minimum(new, rho)
 
 
-def _certificate(a, Qa, b, M, lam, p, total, mu, own):
-    """At the members, scaled into |w| <= 1: the objective, its gap to the better of two lower
-    bounds, rho, the inner products and the members themselves."""
-    gram = b @ M.T
-    inside = 1.0 / np.sqrt(np.maximum(gram.diagonal(), 1.0))
-    b, M, gram = b * inside[:, None], M * inside[:, None], gram * np.outer(inside, inside)
+def _certificate(a, u, w, M, lam, p, total, mu, own, sizes, length=1.0, off=OFF * EPS):
+    """At the members w, scaled into |w| <= 1: the objective, its gap to the better of two lower
+    bounds, the part of it that is rounding, rho, the inner products and the scale.
+
+    Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
+    products: coefficients and values at each x, the lengths of whose phi are given, or with
+    explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
+    with b or of |w|^2: values are off by the part `off` of them where roundings are independent.
+    """
+    gram, (A, B) = w[0] @ w[1].T, sizes
+    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal() + off * B**2, 1.0))
+    M, w = M * scale[:, None], [part * scale[:, None] for part in w]
+    gram, B = gram * np.outer(scale, scale), B * scale
     rho = _best_rho(M, p, total)
     penalty = own * gram.trace() + mu * gram.sum()
-    objective = (0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
-                 - total * rho.sum() + penalty)  # fmt: skip
+    loss = 0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
+    objective = loss - total * rho.sum() + penalty
     slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
     # the penalty is above its tangent at these members, and what is left is least on the spheres
-    rest, Q_rest = (x - 2.0 * (own * w + mu * w.sum(axis=0)) for x, w in ((a, b), (Qa, M)))
-    bound = -penalty - np.sqrt(np.maximum((rest * Q_rest).sum(axis=1), 0.0)).sum()
+    rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
+    square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
+    size, blur = np.sqrt(((length * rest[0]) ** 2).sum(axis=1)), off * (A + 2.0 * own * B)
+    blur = blur + 2.0 * off * mu * B.sum()
+    reach = np.sqrt(square + 2.0 * size * blur + blur**2)
+    bound, blurred = -penalty - reach.sum(), (reach - np.sqrt(square)).sum()
     d = own + lam
     if d.min() > SETTLED * (d.max() + mu):  # the dual at these multipliers
-        U = a @ Qa.T / np.outer(d, d)
+        U = u[0] @ u[1].T / np.outer(d, d)
         least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
-        bound = max(bound, -0.25 * least - lam.sum())
-    gap = max(objective + slack - bound, EPS * abs(objective))
-    return float(objective), float(gap), rho, gram, b
+        size = np.sqrt(((length * u[0]) ** 2).sum(axis=1))
+        blur = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
+        if -0.25 * least - lam.sum() - blur > bound:
+            bound, blurred = -0.25 * least - lam.sum() - blur, blur
+    lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
+    lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
+    gap = max(objective + slack - bound, blurred) + lost
+    return float(objective), float(gap), float(lost + blurred), rho, gram, scale
 
 
-def _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta):
-    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
-    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
-    weak = PROX * rows.diag.mean()
-    eps = weak if sigma < weak else 0.0
-    for t in range(len(a)):
-        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
-        square, low = 4.0 * float(q @ Mq), sigma + eps
-        s, left = _visit(rows, a[t], Qa[t], c[t], far[t], 2.0 * Mq, square, low,
-                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
-        sum_b -= b[t]
-        sum_M -= M[t]
-        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
-        sum_b += b[t]
-        sum_M += M[t]
-        lam[t] = max(s - low, 0.0)
-        short = short or left == 0
-    return short
+# -- explicit phi: the linear kernel, and others of low rank --------------------------------------
+class _Points:
+    """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
+
+    For the interior point method each phi is given in coordinates of an orthonormal basis of the
+    span, whose first direction is that of the mean.
+    """
+
+    def __init__(self, X, y):
+        self.y, self.mean = y, np.append(X.mean(axis=0), 1.0)
+        self.X = X - self.mean[:-1]
+        apart = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
+        self.basis, images = np.linalg.qr(apart)
+        self.squares = (self.X**2).sum(axis=1) + 1.0
+        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
+        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        a = a * self.y
+        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
+        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
 
 
+class _Factor:
+    """Explicit phi for a kernel matrix of low rank, by Cholesky's method with pivots."""
+
+    def __init__(self, rows):
+        left = rows.diag.copy()
+        edge = NEARLY * SETTLED * left.max()
+        L = np.empty((min(RANK, len(left)), len(left)))
+        for k in range(len(L)):
+            i = int(left.argmax())
+            if left[i] <= edge:
+                L = L[:k]
+                break
+            L[k] = (rows.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(left[i])
+            left -= L[k] ** 2
+            left[i] = 0.0
+        self.exact = bool(left.max() <= edge)
+        self.coordinates, self.basis = np.ascontiguousarray(L.T), np.eye(len(L))
+        self.squares = rows.diag
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        return W @ self.coordinates.T
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        return a @ self.coordinates
+
+
+def _coefficients(points, W, a, lam, mu, own):
+    """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the least
+    change that is left to be made, if possible among the rows with some a."""
+    b = 0.5 * np.linalg.solve(np.diag(np.maximum(own + lam, TINY)) + mu, a)
+    if not abs(W - points.pull(b)).max() <= NEARLY * abs(W).max():
+        b = np.zeros(a.shape)
+    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
+        rest = (W - points.pull(b)) @ points.basis
+        b[:, rows] += np.linalg.lstsq(points.coordinates[rows].T, rest.T, rcond=None)[0].T
+        if abs(W - points.pull(b)).max() <= SETTLED * abs(W).max():
+            break
+    return b
+
+
+def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
+    """The same problem with explicit phi by a primal-dual interior point method, predictor and
+    corrector. Slacks xi = a / p and heights h = margin + xi - rho stay above 0; s = (1, w) and its
+    multiplier z = (2 lam, -2 lam w) stay in the cone |w| <= 1, scaled as Nesterov and Todd do.
+    All products, xi h and s.z / sum p, go to 0 together."""
+    T, F, P = len(p), points.coordinates, p.sum(axis=1)
+    mu = mu if T > 1 else 0.0
+    total, own, eye = nu / T, ridge + max(T - 2, 0) * mu, np.eye(F.shape[1])
+    u = (total * p / P[:, None]) @ F
+    length = np.sqrt((u**2).sum(axis=1))
+    w = u / np.maximum(2.0 * np.maximum(own + mu * T, length), TINY)[:, None]
+    M = w @ F.T
+    rho = _best_rho(M, p, total)
+    apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
+    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
+    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
+    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + total * apart[:, 0]
+    best, since = None, 0
+    for iteration in range(1, max_iter + 1):
+        found = _explicit_certificate(points, w, xi, 0.5 * z[:, 0], p, total, mu, own, tol)
+        since += 1
+        if best is None or found[1] < best[1]:
+            best, since = found, 0
+        objective, gap, lost = best[:3]
+        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
+            break
+        if gap <= tol * abs(objective) or since == PATIENCE:
+            break
+        s = np.column_stack((np.ones(T), w))
+        det_s, det_z = _det(s), _det(z)
+        if not min(det_s.min(), det_z.min()) > 0.0:
+            break  # rounding has brought a member to the very edge
+        root_s, root_z = np.sqrt(det_s)[:, None], np.sqrt(det_z)[:, None]
+        eta = (root_s / root_z)[:, 0]  # the scaling squared is eta (2 bar bar' - J)
+        bar = s / root_s + z / root_z * np.append(1.0, -np.ones(w.shape[1]))
+        bar /= np.sqrt(_det(bar))[:, None]
+        scaled = _scaling(z, bar, eta)
+        both = xi + h
+        tau = p * xi / both  # what a row's slack gives way, in units of the margin
+        weight = tau.sum(axis=1)
+        middle = (tau @ F) / weight[:, None]
+        B = np.empty((T, len(eye), len(eye)))
+        for t in range(T):
+            R = F - middle[t]
+            B[t] = (R.T * tau[t]) @ R + (2.0 * own + 1.0 / eta[t]) * eye
+            B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
+        if not np.isfinite(B).all():
+            break
+        unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
+        unit = unit[:, :, None] * unit[:, None, :]
+        inverse = np.linalg.inv(B * unit + RIDGE * eye) * unit
+        joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
+        off_w = 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
+        off_rho = (p * xi).sum(axis=1) - total
+        off_h = w @ F.T + xi - rho[:, None] - h
+        near = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
+        want_h, want_s = -xi * h, -_jordan(scaled, scaled)  # the predictor aims at 0
+        for corrector in (False, True):
+            e = (want_h - xi * off_h) / both
+            pe = (p * e).sum(axis=1)
+            push = _scaling(_divide(want_s, scaled), bar, eta, inverse=True)
+            right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle + push[:, 1:]
+            dw = np.einsum("tij,tj->ti", inverse, right)
+            if joint is not None:
+                dw -= 2.0 * mu * inverse @ (joint @ dw.sum(axis=0))
+            ds = np.column_stack((np.zeros(T), dw))
+            dz = push - _scaling(_scaling(ds, bar, eta, inverse=True), bar, eta, inverse=True)
+            drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
+            dM = dw @ F.T - drho[:, None]
+            dxi = e - xi / both * dM
+            dh = dM + dxi + off_h
+            moves = -dxi / xi, -dh / h, _leave(s, ds), _leave(z, dz)
+            step = min(BACK / max(BACK, float(move.max())) for move in moves)
+            if not corrector:
+                after = (p * (xi + step * dxi) * (h + step * dh)).sum()
+                after += ((s + step * ds) * (z + step * dz)).sum()
+                aim = near * min(1.0, max(after / (2.0 * P.sum() * near), 0.0)) ** 3
+                want_h = aim - xi * h - dxi * dh
+                want_s -= _jordan(_scaling(ds, bar, eta, inverse=True), _scaling(dz, bar, eta))
+                want_s[:, 0] += aim * P
+        if not (step > 0.0 and np.isfinite(dw).all()):
+            break
+        w, rho, z = w + step * dw, rho + step * drho, z + step * dz
+        xi, h = xi + step * dxi, h + step * dh
+    return best[3:]
+
+
+def _det(x):
+    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
+    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
+    return (x[:, 0] - size) * (x[:, 0] + size)
+
+
+def _jordan(x, y):
+    """The product of the cone's algebra, each row."""
+    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
+    return np.column_stack(((x * y).sum(axis=1), rest))
+
+
+def _divide(x, y):
+    """What times y gives x in the cone's algebra, each row."""
+    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _det(y)
+    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
+
+
+def _scaling(x, bar, eta, inverse=False):
+    """The scaling of Nesterov and Todd, root(eta) (2 v v' - J), or its inverse, times each row."""
+    v = bar + np.eye(1, bar.shape[1])
+    v /= np.sqrt(2.0 * v[:, :1])
+    if inverse:
+        v[:, 1:] *= -1.0
+    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
+    out[:, 0] -= 2.0 * x[:, 0]
+    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
+
+
+def _leave(x, dx):
+    """1 / step at which x + step dx leaves the cone, each row; 0 or less if never."""
+    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _det(x)
+    inside = middle**2 - _det(dx) / _det(x)
+    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
+
+
+def _explicit_certificate(points, w, xi, lam, p, total, mu, own, tol):
+    """The certificate at members w in coordinates, with one of two points of the dual: the slacks
+    of these members, which are sparse, or those of the method if only they are good enough. Then
+    what the fit returns of it."""
+    W = w @ points.basis.T
+    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
+    M, found = points.margins(W), []
+    for slack in (np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0), xi):
+        a = p * slack
+        if not a.sum(axis=1).min() > 0.0:
+            continue  # margins so large that rounding hides every slack
+        a *= total / a.sum(axis=1)[:, None]
+        U = points.pull(a)
+        sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
+        objective, gap, lost, rho, gram, scale = _certificate(
+            a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
+        )
+        found.append((objective, gap, lost, lam, rho, gram, W * scale[:, None], a))
+        if gap <= tol * abs(objective):
+            break
+    return min(found, key=lambda one: one[1])
+
+
+# -- all stages -----------------------------------------------------------------------------------
 def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
     """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
-    Newton's method and goes on while each round moves the members much less than the last."""
+    the other stages and goes on while each round moves the members much less than the last."""
     T, n = p.shape
     mu = mu if T > 1 else 0.0
-    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + (T - 2) * mu
-    inside, size = p > 0, rows.diag.mean()
+    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + max(T - 2, 0) * mu
+    rough = tol >= ROUGH and rows.complete and rows.table.dtype == np.float32
+    inside, length = p > 0, np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
-    far = np.where(inside, 0.0, rows.far)
     a = total * p / p.sum(axis=1)[:, None]
     b = np.zeros((T, n)) if b is None else b.copy()
     Qa, M = rows.times(a, b)
     lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
-    for iteration in range(1, max_iter + 1):
+    iteration, stopped, polish, factor = 0, False, False, None
+    best, state, members = np.inf, (), ()
+
+    def tick(*_):
+        """Count a step inside a stage; True when the fit has to end."""
+        nonlocal iteration, stopped
+        iteration += 1
+        stopped = report(iteration, *state) or iteration >= max_iter
+        return stopped
+
+    while not stopped:
         found, short, old_b, old_M = None, False, b.copy(), M.copy()
-        if newton:  # with a proximal term that gets smaller as long as this works
-            weak = (own + lam).min() < PROX * size
-            eps = eps or LOOSE * size * weak
-            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps)
-            eps = max(0.1 * eps, PROX * size) * weak if found else max(30.0 * eps, PROX * size)
-        if found:
-            a, Qa, b, M, lam = found
-        else:
-            short = _round(rows, a, Qa, b, M, lam, c, far, mu, sigma, delta)
-            Qa, M = rows.times(a, b, exact=True)
-        objective, gap, *members = _certificate(a, Qa, b, M, lam, p, total, mu, own)
-        if report(iteration, objective, gap / max(1.0, abs(objective))):
+        if newton and not polish and factor is None:
+            factor = _Factor(rows)
+            if factor.exact:
+                lam, _, _, W, a = _interior(factor, p, nu, mu, ridge, GOAL * tol, max_iter, tick)
+                found = a, _coefficients(factor, W, a, lam, mu, own), lam
+        elif newton:  # with a proximal term that gets smaller as long as this works
+            least = PROX * abs(state[0])
+            weak = (own + lam).min() < least
+            eps = eps or LOOSE * abs(state[0]) * weak
+            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick)
+            eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
+        if stopped:
             break
+        if found:
+            a, b, lam = found
+        else:
+            short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
+        while True:
+            Qa, M = rows.times(a, b, exact=not rough)
+            objective, gap, lost, rho, gram, scale = _certificate(
+                a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
+                [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
+                OFF * (SINGLE if rough else EPS),
+            )  # fmt: skip
+            if not rough or lost <= GOAL * tol * abs(objective):
+                break
+            rough = False
+        if paper or not gap / abs(objective) >= best:
+            best = gap / abs(objective)
+            state = objective, best, lost / abs(objective)
+            members = lam, rho, gram, b * scale[:, None], a.copy()
         change = float(((b - old_b) * (M - old_M)).sum())
         settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
         good = gap <= tol * abs(objective)
         polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
-        if good and not polish and (settled or not paper):
-            break
+        done = good and not polish and (settled or not paper)
+        if tick() or done or lost > max(0.5 * gap, tol * abs(objective)):
+            break  # in the last case what is left of the gap is rounding
         newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
         delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
-    return lam, *members
+    return members
 
 
 # -- estimator ----------------------------------------------------------------------------------
@@ -879,7 +1252,9 @@ class DRM(_Protocol):
         2 mu T (T - 1) |w|^2 would: too much of it, and only the larger class is ever predicted.
     kernel : "rbf", "linear", "poly" or "precomputed"
         exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: the kernel's values,
-        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias.
+        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias. A given matrix
+        has to be symmetric. If it has negative eigenvalues (all rows are checked, by Cholesky's
+        method), they are made up for on its diagonal, and the result is never called converged.
     gamma : "mean_distance", "scale" or float > 0
         "mean_distance" is the paper's 1 / (2 w^2), w the mean distance between training rows;
         "scale" is 1 / (d * variance of X).
@@ -892,30 +1267,35 @@ class DRM(_Protocol):
         each member its own sample: then they differ.
     solver : "auto" or "alternating"
         "alternating" is Algorithm 1 with all members, until they settle; "auto" trains one machine
-        where samples are equal, and ends with Newton's method where Algorithm 1 is slow.
+        where samples are equal, and takes other methods where Algorithm 1 is slow.
     cache_size : float > 0
         Megabytes for kernel values. Up to n = 11,000 rows all fit into the default; beyond, rows
         are computed anew when they are needed again.
     tol : float > 0
-        Target for `residual_`; the fit goes on to the same gap relative to |objective_|.
+        Target for `residual_`.
     max_iter : int >= 1
-        Most rounds over the members.
+        Most iterations: rounds over the members, steps of Newton's method and of the interior
+        point method all count.
     random_state : None or int
         Seed of the bootstrap.
     verbose : int
         1 prints a line an iteration.
     callback : None or callable
-        Called as callback(self, iteration, info) after every iteration; True stops.
+        Called as callback(self, iteration, info) after every iteration; True stops with the last
+        members that have a certificate.
 
     Attributes
     ----------
     dual_coef_ (T, n) : w_t = sum_i dual_coef_[t, i] phi(x_i), labels included
+    alpha_ (T, n) : the point of the dual that proves residual_: >= 0, each row sums to nu / T
+    coef_ (T, d), intercept_ (T,) : the members themselves, with the linear kernel and "auto"
     support_ : training rows with a coefficient; support_vectors_ : those rows, if not precomputed
     rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 where |w_t| < 1
     gram_ (T, T) : inner products of the members
     gamma_ : of the rbf and poly kernels
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem, certified duality gap / max(1, |objective_|)
+    objective_, residual_ : value of the problem, which is below 0; certified duality gap, an
+        allowance for rounding included, / |objective_|; infinite if there is no certificate
     n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
     classes_, n_features_in_ : as in scikit-learn
 
@@ -958,50 +1338,103 @@ class DRM(_Protocol):
 
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss, a
-        weight of 2 is the row twice."""
-        self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        self._check_kernel(X)
+        weight of 2 is the row twice. After an error the object is what it was before."""
+        before = dict(vars(self))
+        try:
+            self._check_params()
+            for name in [name for name in before if name.endswith("_")]:
+                delattr(self, name)  # a kernel leaves attributes that another does not have
+            data = self._check_fit(X, y, sample_weight)
+            with np.errstate(all="ignore"):  # what is not finite gets no certificate
+                return self._fit(*data)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X, y, weight):
+        X, lacking = self._check_kernel(X)
         n, used = len(X), np.flatnonzero(weight)
         if used.size < n:
             y, weight = y[used], weight[used]
             X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
         T = self.n_estimators
         self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
-        self._set_gamma(X, weight)
         dtype = np.float32 if self.solver == "auto" else np.float64
-        rows = _Rows(self._kernel_to(X), X, y, self._diagonal(X), self.cache_size, dtype)
+        squares = self._set_gamma(X, weight, dtype)
+        diag = self._diagonal(X)
         v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
         one = self.solver == "auto" and self.sampling is None
         v = v if one else np.repeat(v, T // len(v), axis=0)
         p = 2.0 / len(v) * v / v.sum(axis=1)[:, None]
-        mu = float(self.mu)
-        lam, rho, gram, b = _solve(
-            rows, p, float(self.nu), mu, 2.0 * mu * T * (T - 1) if one else 0.0, self.tol,
-            self.max_iter, self.solver == "alternating", self._report,
-        )  # fmt: skip
-        members = np.zeros(T, np.intp) if one else np.arange(T)  # T equal ones share the multiplier
-        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)
+        nu, mu = float(self.nu), float(self.mu)
+        ridge = 2.0 * mu * T * (T - 1) if one else 0.0
+        members = np.zeros(T, np.intp) if one else np.arange(T)
+        lost, unit = 0.0, 1.0
+
+        def report(iteration, objective, residual, rounding):
+            nonlocal lost
+            lost = rounding
+            certified = not lacking and residual >= 0.0
+            return self._report(iteration, unit * objective, residual if certified else math.inf)
+
+        columns = min(X.shape[1], len(X)) + 1
+        cheap = len(v) * len(X) * columns**2 <= EXPLICIT
+        if self.kernel == "linear" and self.solver == "auto" and cheap:
+            points, held = _Points(X, y), mu if len(p) > 1 else 0.0
+            lam, rho, gram, W, a = _interior(
+                points, p, nu, mu, ridge, self.tol, self.max_iter, report
+            )
+            b = _coefficients(points, W, a, lam, held, ridge + max(len(p) - 2, 0) * held)
+            self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
+        else:
+            gamma = getattr(self, "gamma_", None)
+            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype, squares, gamma)
+            unit = rows.unit  # phi is in units of its root, and so are rho and nu
+            root = math.sqrt(unit)
+            lam, rho, gram, b, a = _solve(
+                rows, p, nu / root, mu / unit, ridge / unit, self.tol, self.max_iter,
+                self.solver == "alternating", report,
+            )  # fmt: skip
+            a, b, rho, lam = a * root, b / root, rho * root, lam * unit
+        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)  # shared by T
         self.gram_ = gram[np.ix_(members, members)]
-        self.dual_coef_ = np.zeros((T, n))
+        self.dual_coef_, self.alpha_ = np.zeros((2, T, n))
         self.dual_coef_[:, used] = (b * y)[members]
+        self.alpha_[:, used] = a[members] / (T if one else 1)
         self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
         if self.kernel != "precomputed":
             self.support_vectors_ = X[np.searchsorted(used, self.support_)]
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter={self.max_iter} or mu",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn(lacking, lost)
         return self
+
+    def _warn(self, lacking, lost):
+        """Say why there is no certificate as good as asked for, and what helps."""
+        if lacking:
+            why = (
+                ": the kernel matrix is not positive semi-definite, so the problem is not convex "
+                f"and no result can be certified; fitted with {lacking:.1g} added to its "
+                "diagonal. Pass a kernel without negative eigenvalues"
+            )
+        else:
+            why = (
+                f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
+                f"(tol={self.tol:g}); "
+            )
+            if lost > 0.5 * self.tol:
+                why += f"rounding alone is {lost:.1e} of it: scale and centre X, or raise tol"
+            else:
+                why += f"raise max_iter={self.max_iter} or mu, or scale X"
+        warnings.warn(type(self).__name__ + why, ConvergenceWarning, stacklevel=4)
 
     def votes(self, X):
         """Output of every member, (n, T)."""
         X = self._check_X(X)
+        if hasattr(self, "coef_"):
+            return X @ self.coef_.T + self.intercept_
         if self.kernel == "precomputed":
             X, values = X[:, self.support_], self._kernel_to(None)
         else:
@@ -1044,60 +1477,87 @@ class DRM(_Protocol):
             return False
         return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
 
-    def _set_gamma(self, X, weight):
-        if self.kernel not in ("rbf", "poly"):
-            return
-        if self.gamma == "mean_distance":
-            width = _mean_distance(X, weight)
+    def _set_gamma(self, X, weight, dtype):
+        """Sets gamma_; returns squared distances of all rows if they were needed and serve as a
+        start for the kernel values in single precision."""
+        if self.kernel == "precomputed":
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = X - X.mean(axis=0)
+            longest = float((centred**2).sum(axis=1).max())
+            self._refuse(max(longest, float((X**2).sum(axis=1).max())))
+        table = None
+        if self.gamma == "mean_distance" and self.kernel != "linear":
+            n = len(X)
+            if self.kernel == "rbf" and dtype == np.float32 and longest < FITS:
+                if _slots(n, self.cache_size, dtype) == n:
+                    table = np.empty((n, n), dtype)
+            width = _mean_distance(X, weight, table)
             self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
-        elif self.gamma == "scale":
-            mean = weight @ X / weight.sum()
-            spread = float((weight @ (X - mean.mean()) ** 2).mean() / weight.sum())
+        elif self.gamma == "scale" and self.kernel != "linear":
+            spread = float((weight @ (X - (weight @ X).mean() / weight.sum()) ** 2).mean())
+            spread /= weight.sum()
             self.gamma_ = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
-        else:
+        elif self.kernel != "linear":
             self.gamma_ = float(self.gamma)
+        return table if table is not None and 2.0 * self.gamma_ * longest <= LONG else None
 
     def _kernel_to(self, Z):
         gamma = getattr(self, "gamma_", None)
         return _kernel_to(self.kernel, Z, gamma, self.degree, float(self.coef0))
 
     def _diagonal(self, X):
-        """k(x, x) + 1."""
-        if self.kernel == "precomputed":
-            return X.diagonal() + 1.0
-        squares = (X**2).sum(axis=1)
-        if self.kernel == "rbf":
-            return np.full(len(X), 2.0)
-        if self.kernel == "linear":
-            return squares + 1.0
-        return (self.gamma_ * squares + self.coef0) ** self.degree + 1.0
+        """k(x, x) + 1, and no kernel value that is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.kernel == "precomputed":
+                diag, size = X.diagonal() + 1.0, float(abs(X).max())
+            else:
+                squares = (X**2).sum(axis=1)
+                if self.kernel == "rbf":
+                    diag, size = np.full(len(X), 2.0), float(self.gamma_ * squares.max())
+                else:
+                    diag = squares if self.kernel == "linear" else self.gamma_ * squares
+                    if self.kernel == "poly":
+                        diag = (diag + self.coef0) ** self.degree
+                    diag, size = diag + 1.0, float(diag.max())
+        self._refuse(size)
+        return diag
+
+    def _refuse(self, size):
+        """Raise where kernel values of this size, or squares of them, are not finite."""
+        if not size < LARGEST:
+            raise ValueError(
+                f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: squared "
+                f"lengths or kernel values reach {size:.3g}, and products of two of them have to "
+                "be finite; scale X" + (" or lower gamma" * (self.kernel in ("rbf", "poly")))
+            )
 
     def _check_kernel(self, X):
-        """A given kernel matrix has to be square and symmetric, and should be semi-definite."""
+        """X, of a given kernel matrix the symmetric part with as much added to its diagonal as
+        makes it semi-definite, and how much that is."""
         if self.kernel != "precomputed":
-            return
+            return X, 0.0
         who, n = type(self).__name__, len(X)
         if X.shape != (n, n):
             raise ValueError(
                 f"{who}: kernel='precomputed' needs a square kernel matrix of the training rows, "
                 f"got shape {X.shape}"
             )
-        wrong = abs(X - X.T)
-        if wrong.max() > ASYMMETRY * abs(X).max():
-            i, j = np.unravel_index(wrong.argmax(), wrong.shape)
-            raise ValueError(
-                f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:g} and "
-                f"K[{j}, {i}] = {X[j, i]:g}; pass (K + K.T) / 2 if that is rounding"
-            )
-        rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-        values = np.linalg.eigvalsh(X[np.ix_(rows, rows)] + 1.0)
-        if values[0] < -NEGATIVE * max(values[-1], TINY):
-            warnings.warn(
-                f"{who}: the kernel matrix is not positive semi-definite (eigenvalue "
-                f"{values[0]:.2g}): the problem is not convex and the result not certified",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        length = np.sqrt(abs(X.diagonal()))
+        for part in _chunks(n):
+            here, there = X[part], X[:, part].T
+            allowed = np.maximum(abs(here), abs(there)) + length[part, None] * length
+            wrong = abs(here - there) - ASYMMETRY * allowed
+            if wrong.max() > 0:
+                i, j = np.unravel_index(wrong.argmax(), wrong.shape)
+                i += part.start
+                raise ValueError(
+                    f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:.9g} "
+                    f"and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
+                )
+        X = 0.5 * (X + X.T)
+        lacking = _lacking(X + 1.0)
+        return X + lacking * np.eye(n) if lacking else X, lacking
 
 
 class NuSVM(DRM):

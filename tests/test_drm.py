@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist, pdist
 import datasets
 from solvers import drm
 from solvers.drm import DRM, ConvergenceWarning, NuSVM
+from tests import hard_drm
 
 pytestmark = pytest.mark.bounds
 ROOT = Path(__file__).parent.parent
@@ -140,7 +141,7 @@ def test_against_clarabel(seed):
     assert model.converged_
     assert_allclose(model.objective_, objective, rtol=1e-9)
     assert objective - optimum <= 1e-6 * abs(optimum)
-    gap = model.residual_ * max(1.0, abs(objective))
+    gap = model.residual_ * abs(objective)
     assert objective - optimum <= gap + 1e-9 * abs(optimum)  # Clarabel is not exact either
     assert_allclose(model.votes(X).T, model.dual_coef_ @ (K + 1.0), atol=1e-9)
 
@@ -153,11 +154,11 @@ def test_one_smo_run_against_clarabel(seed):
     X = rng.normal(size=(n, 3))
     y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
     rows = rows_of(X, y, ["rbf", "linear"][seed % 2])
-    c, lin, zero = rng.uniform(1, n, n), rng.normal(size=n) * seed / 12, np.zeros(n)
+    c, lin = rng.uniform(1, n, n), rng.normal(size=n) * seed / 12
     a = np.full(n, total / n)
     Qa = rows.times(a[None])[0][0]
-    drm._visit(rows, a, Qa, c, zero, lin, 0.0, 0.0, s, 1e-11, 10**6, fixed=True)
-    H = rows.table / (2 * s) + np.diag(c)
+    drm._visit(rows, a, Qa, np.ones(n, bool), c, lin, 0.0, 0.0, s, 1e-11, 10**6, fixed=True)
+    H = rows.table / (2 * s) + np.diag(c)  # in units of rows.unit
     assert a.min() >= 0 and abs(a.sum() - total) < 1e-12
     assert_allclose(Qa, rows.table @ a, atol=1e-9)
     x = cp.Variable(n)
@@ -171,6 +172,11 @@ def test_one_smo_run_against_clarabel(seed):
     def value(z):
         return 0.5 * z @ H @ z + lin @ z / (2 * s)
 
+    for tol in (1e-3, 1e-6):  # the gradient where there is weight, above the smallest of all
+        rough, Qr = np.full(n, total / n), rows.times(np.full((1, n), total / n))[0][0]
+        drm._visit(rows, rough, Qr, np.ones(n, bool), c, lin, 0.0, 0.0, s, tol, 10**6, fixed=True)
+        g = H @ rough + lin / (2 * s)
+        assert g[rough > 0].max() - g.min() <= 1.01 * tol
     assert value(a) <= value(best) + 1e-8 * abs(value(best))
     assert_allclose(a, best, atol=1e-6 * total)
 
@@ -214,6 +220,7 @@ def test_equal_samples_are_one_machine():
     """min -nu rho + mean xi^2 + 2 mu T (T - 1) |w|^2, |w| <= 1, by SciPy on the w of the kernel."""
     X, y = heart(60)
     model = DRM(n_estimators=7, mu=2e-4, nu=0.4, tol=1e-9).fit(X, y)
+    assert_allclose(model.alpha_.sum(axis=1), 0.4 / 7)
     K, signs = gram(model, X) + 1.0, 2.0 * y - 1.0
     values, vectors = np.linalg.eigh(K)
     phi = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -262,7 +269,7 @@ def test_a_bound_that_holds_nothing():
     assert_allclose(model.objective_, optimum, rtol=1e-6)
 
     paper = NuSVM(nu=0.05, kernel="linear", solver="alternating").fit(X, y)  # without Newton
-    assert paper.residual_ <= 1e-6 * abs(paper.objective_) and paper.n_iter_ < 200
+    assert paper.residual_ <= 1e-6 and paper.n_iter_ < 200
 
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     xor = NuSVM(kernel="linear", nu=0.5).fit(corners - 0.5, [0, 0, 1, 1])
@@ -305,7 +312,7 @@ def test_best_rho():
 def test_kernels(kind):
     metrics = pytest.importorskip("sklearn.metrics.pairwise")
     X, y = heart(90)
-    model = DRM(kernel=kind, gamma="scale", degree=2, coef0=0.5).fit(X[:60], y[:60])
+    model = DRM(kernel=kind, gamma="scale", degree=2, coef0=0.5, tol=1e-12).fit(X[:60], y[:60])
     expected = {
         "rbf": lambda A, B: metrics.rbf_kernel(A, B, 1 / (13 * X[:60].var())),
         "linear": metrics.linear_kernel,
@@ -314,7 +321,7 @@ def test_kernels(kind):
     support = model._kernel_to(model.support_vectors_)
     assert_allclose(support(X, np.float64), expected(X, X[model.support_]) + 1.0, rtol=1e-12)
     assert_allclose(model._diagonal(X), expected(X, X).diagonal() + 1.0)
-    outside = DRM(kernel="precomputed").fit(expected(X[:60], X[:60]), y[:60])
+    outside = DRM(kernel="precomputed", tol=1e-12).fit(expected(X[:60], X[:60]), y[:60])
     decision = outside.decision_function(expected(X, X[:60]))
     assert_allclose(decision, model.decision_function(X), atol=1e-7)
 
@@ -452,16 +459,360 @@ def test_indefinite_kernels_warn_and_stay_finite(sampling, solver):
     X, y = heart(60)
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(60, 60))
-    for K in (np.tanh(X @ X.T - 3.0), noise + noise.T, -np.eye(60)):
+    for K in (np.tanh(X @ X.T - 3.0), noise + noise.T, -np.eye(60), -3.0 * np.eye(60) - 2.0):
         model = DRM(3, kernel="precomputed", sampling=sampling, solver=solver, max_iter=20)
         model.set_params(random_state=0)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(K, y)
-        assert "not positive semi-definite" in str(caught[0].message)
+        assert len(caught) == 1 and "not positive semi-definite" in str(caught[0].message)
         assert np.isfinite(model.decision_function(K)).all() and np.isfinite(model.objective_)
+        assert not model.converged_ and model.residual_ == np.inf
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e-3])
+def test_eigenvalues_of_all_rows_count(size):
+    """One pair of 700 rows has a kernel value that no lengths allow."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(700, 3)), np.arange(700) % 2
+    K = naive_kernel("rbf", X, X, 1e3)
+    K[401, 402] = K[402, 401] = 1.0 + 700.0 * size
+    K[401, :401] = K[402, :401] = K[:401, 401] = K[:401, 402] = 0.0
+    K[401, 403:] = K[402, 403:] = K[403:, 401] = K[403:, 402] = 0.0
+    K -= 1.0  # the bias adds it again
+    with pytest.warns(ConvergenceWarning, match="not positive semi-definite"):
+        model = NuSVM(kernel="precomputed").fit(K, y)
+    assert not model.converged_
+
+
+def test_what_a_kernel_lacks():
+    rng = np.random.default_rng(0)
+    for n in (2, 30):
+        A = rng.normal(size=(n, n))
+        good = A @ A.T
+        scales = 10.0 ** rng.uniform(-6, 6, n)
+        assert drm._lacking(good) == 0.0
+        assert drm._lacking(good * np.outer(scales, scales)) == 0.0  # in units of each row
+        assert drm._lacking(np.ones((n, n))) == 0.0
+        values, vectors = np.linalg.eigh(good)
+        bad = good - (values[0] + 0.01) * np.outer(vectors[:, 0], vectors[:, 0])
+        assert 0.01 <= drm._lacking(bad) <= 0.1
+    assert drm._lacking(np.zeros((3, 3))) == 0.0
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-3])
+def test_kernel_matrices_have_to_be_symmetric(size):
+    """Relative to the entries and lengths at hand, not to the largest entry of all."""
+    X, y = heart(40)
+    K = X @ X.T
+    K[:, 0] *= 1e-6
+    K[0] *= 1e-6
+    for i, j in ((3, 5), (0, 7)):
+        skew = K.copy()
+        skew[i, j] += size * np.sqrt(K[i, i] * K[j, j])
+        with pytest.raises(ValueError, match=rf"must be symmetric, but K\[{i}, {j}\]"):
+            NuSVM(kernel="precomputed").fit(skew, y)
+        skew[i, j] = K[i, j] * (1 + 1e-13)
+        model = NuSVM(kernel="precomputed").fit(skew, y)
+        assert_array_equal(model.dual_coef_, NuSVM(kernel="precomputed").fit(skew.T, y).dual_coef_)
+
+
+# -- hard problems ------------------------------------------------------------------------------
+@pytest.mark.parametrize("problem", hard_drm.problems()[::7], ids=lambda problem: problem.name)
+def test_hard_problems(problem):
+    record = hard_drm.check(problem)
+    assert record.honest, record
+    assert abs(record.residual) >= 0.1 * record.gap - 1e-12 or record.gap <= 1e-9, record
+
+
+@pytest.mark.parametrize("problem", hard_drm.problems()[3::20], ids=lambda problem: problem.name)
+def test_hard_problems_with_products_in_single_precision(problem):
+    record = hard_drm.check(problem, tol=1e-3)
+    assert record.honest, record
+
+
+@pytest.mark.parametrize(("factor", "gamma"), [(1.0, 1e16), (1e8, 1.0), (1e-3, 1e10), (1.0, 50.0)])
+def test_rbf_does_not_cancel(factor, gamma):
+    rng = np.random.default_rng(3)
+    X = factor * rng.normal(size=(40, 5)) + 7.0 * factor
+    near = X + rng.normal(size=X.shape) / np.sqrt(gamma)
+    Z = np.vstack((X, near, X[:3]))
+    model = DRM(gamma=gamma)
+    model.gamma_ = gamma
+    values = model._kernel_to(Z)(Z, np.float64)
+    exact = hard_drm.long_kernel(Z, "rbf", gamma, None) + 1.0
+    assert_allclose(values, exact.astype(float), rtol=1e-11)
+    assert (values <= 2.0).all()
+    table = drm._Rows(
+        model._kernel_to(Z), Z, np.ones(83), model._diagonal(Z), 500.0, np.float64
+    ).table
+    assert_array_equal(table.diagonal(), 2.0)
+
+
+def test_columns_of_1e8():
+    """The objective that long double gives, with k(x, x) = 1."""
+    rng = np.random.default_rng(0)
+    X = 1e8 * rng.normal(size=(50, 4))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    model = NuSVM(gamma=1.0).fit(X, y)
+    problem = np.eye(50), y, np.ones((1, 50)), 0.5, 0.0
+    assert model.converged_
+    assert_allclose(model.objective_, naive_objective(*problem, clarabel(*problem)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "alternating"])
+@pytest.mark.parametrize("nu", [1e5, 1e7])
+def test_rows_that_were_never_drawn_get_nothing(solver, nu):
+    X, y = heart(60)
+    model = DRM(3, nu=nu, sampling="bootstrap", solver=solver, random_state=2).fit(X, y)
+    counts = naive_bootstrap(np.ones(60), 3, 2)
+    assert not model.alpha_[counts == 0].any() and (model.alpha_ >= 0).all()
+    assert_allclose(model.alpha_.sum(axis=1), nu / 3)
+    problem = gram(model, X), 2.0 * y - 1.0, counts, nu, 1e-5
+    assert_allclose(naive_objective(*problem, model.dual_coef_), model.objective_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["pima", "australian"])
+def test_linear_on_raw_columns(name):
+    data = datasets.load(name)
+    y = 2.0 * data.y - 1.0
+    model = DRM(5, kernel="linear", sampling="bootstrap", random_state=0).fit(data.X, y)
+    assert model.converged_ and model.n_iter_ < 40
+    problem = data.X @ data.X.T, y, naive_bootstrap(np.ones(len(y)), 5, 0), 0.5, 1e-5
+    best = clarabel(*problem)
+    assert model.objective_ <= naive_objective(*problem, best) + 1e-6 * abs(model.objective_)
+    assert_allclose(model.dual_coef_ @ data.X, model.coef_, atol=1e-6 * abs(model.coef_).max())
+    assert_allclose(model.dual_coef_.sum(axis=1), model.intercept_, atol=1e-6)
+    assert_allclose(model.votes(data.X), data.X @ model.coef_.T + model.intercept_)
+
+
+def test_linear_with_more_columns_than_rows_and_offset():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 200)), np.arange(30) % 2
+    plain = NuSVM(kernel="linear", tol=1e-12).fit(X, y)
+    given = NuSVM(kernel="precomputed", tol=1e-12).fit(X @ X.T, y)
+    assert_allclose(plain.objective_, given.objective_, rtol=1e-8)
+    assert_allclose(plain.decision_function(X), given.decision_function(X @ X.T), atol=1e-5)
+    far = NuSVM(kernel="linear").fit(X + 1e8, y)
+    assert far.converged_ and far.n_iter_ < 40
+
+
+def test_small_nu_ends_soon():
+    """The proximal term is small against the objective, whatever nu is."""
+    rng = np.random.default_rng(0)
+    X = rng.random((600, 20))
+    y = np.where(X[:, :5].sum(axis=1) + 0.5 * rng.normal(size=600) > 2.5, 1, -1)
+    model = NuSVM(nu=5e-4).fit(X, y)
+    assert model.converged_ and model.n_iter_ < 60
+
+
+def test_rows_with_the_same_x_cancel():
+    """Few x, both labels at each: no member is held and all that counts is what cancels."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(300, 3)).astype(float)
+    y = np.where(rng.random(300) < 0.3 + 0.4 * X[:, 0], 1, -1)
+    model = NuSVM(nu=1e-3).fit(X, y)
+    assert model.converged_ and model.lambda_[0] < 1e-9 and model.n_iter_ < 60
+    signs = np.where(y > 0, 1.0, -1.0)
+    rows = rows_of(X, signs, gamma=0.7)
+    b = rng.normal(size=(2, 300))
+    values, images = rows.merged(b, b @ rows.table)
+    assert values.shape == (2, 8)
+    assert_allclose(values @ images.T, b @ rows.table @ b.T)
+
+
+# -- stages -------------------------------------------------------------------------------------
+def test_follow():
+    """s = max(sigma, |u + 2 q| / 2), and the gradient that belongs to it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    Q = rows_of(X, y).table
+    a, q, c = rng.random(20), rng.normal(size=20), rng.random(20)
+    far = np.where(np.arange(20) < 3, 100.0, 0.0)
+    a[:3] = 0.0
+    lin, s = 2.0 * Q @ q, 0.3
+    for sigma in (1e-3, 1e3):
+        g = (Q @ a + lin) / (2 * s) + c * a + far
+        new = drm._follow(a, c, far, lin, 4.0 * q @ Q @ q, sigma, s, g)
+        u = a + 2.0 * q
+        assert_allclose(new, max(sigma, 0.5 * np.sqrt(u @ Q @ u)))
+        assert_allclose(g, (Q @ a + lin) / (2 * new) + c * a + far)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 5.0])
+def test_a_round_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
+    """(5), (6) and (7) hold for the last member visited: nothing moved after it."""
+    monkeypatch.setattr(drm, "VISIT", 10_000)
+    rng = np.random.default_rng(4)
+    T, n, nu = 3, 40, 0.6
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    rows = rows_of(X, y)
+    p = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(T)]) * 2.0 / T / n
+    inside = p > 0
+    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
+    a = nu / T * p / p.sum(axis=1)[:, None]
+    b, lam = np.zeros((T, n)), np.ones(T)
+    Qa, M = rows.times(a, b)
+    short = drm._round(rows, a, Qa, b, M, lam, inside, c, mu, (T - 1) * mu, 1e-10)
+    Q, others = rows.table, b[0] + b[1]
+    u = a[2] - 2.0 * mu * others
+    expected = max(0.0, 0.5 * np.sqrt(u @ Q @ u) - (T - 1) * mu)
+    assert not short
+    assert_allclose(lam[2], expected, rtol=1e-8, atol=1e-12)
+    assert (lam[2] > 0) == (mu < 1)
+    assert_allclose(b[2], u / (2.0 * ((T - 1) * mu + lam[2])), rtol=1e-8)
+    assert_allclose(M, b @ Q, atol=1e-10)
+    assert_allclose(Qa, a @ Q, atol=1e-10)
+    gradient, live = (M[2] + c[2] * a[2])[inside[2]], a[2][inside[2]] > 0
+    assert np.ptp(gradient[live]) < 1e-9 and gradient.min() > gradient[live].min() - 1e-9
+    assert not a[2][~inside[2]].any() and abs(a[2].sum() - nu / T) < 1e-12
+
+
+@pytest.mark.parametrize("T", [1, 3])
+@pytest.mark.parametrize("mu", [1e-3, 2.0])
+def test_certificate_and_newton(T, mu):
+    """The gap bounds what is lost at any members, and is 0 where Newton's method ends."""
+    rng = np.random.default_rng(5)
+    n, nu = 30, 0.5
+    mu = mu if T > 1 else 0.0
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    rows, own = rows_of(X, y), (T - 2) * mu if T > 1 else 0.0
+    p = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(T)]) * 2.0 / T / n
+    total, a = nu / T, None
+    states = []
+
+    def certificate(a, b, lam):
+        Qa, M = rows.times(a, b)
+        size = [np.sqrt(part**2 @ rows.diag) for part in (a, b)]
+        length = np.sqrt(rows.diag[rows.order[rows.starts]])
+        return drm._certificate(a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
+                                size, length)  # fmt: skip
+
+    *_, lam, rho, gram, b, a = drm._solve(
+        rows, p, nu, mu, 0.0, 1e-12, 200, False, lambda *s: states.append(s)
+    )
+    optimum, tightest = states[-1][1], states[-1][2]
+    assert tightest <= 1e-12
+    naive = naive_objective(rows.table * np.outer(y, y) - 1.0, y, p, nu, mu, b * y)
+    assert_allclose(optimum, naive, rtol=1e-9)
+    for noise in (1e-3, 0.1, 1.0):
+        other = a * np.exp(noise * rng.normal(size=a.shape))
+        other *= total / other.sum(axis=1)[:, None]
+        factor = np.exp(noise * rng.normal(size=T))
+        members = b + noise * 0.1 * rng.normal(size=b.shape)
+        value, gap, lost, rho, inner, scale = certificate(other, members, lam * factor)
+        assert value - gap <= optimum <= value + 1e-12 and lost < 1e-10
+        assert (inner.diagonal() <= 1 + 1e-12).all()
+        assert_allclose(
+            value,
+            naive_objective(rows.table * np.outer(y, y) - 1.0, y, p, nu, mu,
+                            members * scale[:, None] * y),
+            rtol=1e-8,
+        )  # fmt: skip
+    start = a * np.exp(0.05 * rng.normal(size=a.shape))
+    M = rows.times(b)[0]
+    found = drm._newton(rows, start, b, M, lam * 1.2, p, total, mu, own, 0.0, lambda: False)
+    assert found is not None
+    assert_allclose(found[0], a, atol=1e-9)
+    assert_allclose(found[2], lam, rtol=1e-7, atol=1e-12)
+    stopped = drm._newton(rows, start, b, M, lam * 1.2, p, total, mu, own, 0.0, lambda: True)
+    assert stopped is None
+
+
+def test_cone():
+    """The algebra of the cone, its scaling and the way out of it, against their definitions."""
+    rng = np.random.default_rng(6)
+    inside = [rng.normal(size=(4, 5)) for _ in range(3)]
+    for x in inside[:2]:
+        x[:, 0] = np.linalg.norm(x[:, 1:], axis=1) + rng.random(4)
+    s, z, d = inside
+    assert_allclose(drm._det(s), s[:, 0] ** 2 - (s[:, 1:] ** 2).sum(axis=1))
+    assert_allclose(drm._jordan(z, drm._divide(s, z)), s)
+    assert_allclose(drm._jordan(s, z)[:, 0], (s * z).sum(axis=1))
+    root_s, root_z = np.sqrt(drm._det(s))[:, None], np.sqrt(drm._det(z))[:, None]
+    bar = s / root_s + z / root_z * np.array([1, -1, -1, -1, -1])
+    bar /= np.sqrt(drm._det(bar))[:, None]
+    eta = (root_s / root_z)[:, 0]
+    assert_allclose(drm._scaling(z, bar, eta), drm._scaling(s, bar, eta, inverse=True))
+    assert_allclose(drm._scaling(drm._scaling(d, bar, eta), bar, eta, inverse=True), d)
+    leave = drm._leave(s, d)
+    for t in range(4):
+        edge = s[t] + d[t] / leave[t] if leave[t] > 0 else s[t] + 1e6 * d[t]
+        size = edge[0] - np.linalg.norm(edge[1:])
+        assert abs(size) < 1e-9 * (1 + abs(edge[0])) if leave[t] > 0 else size > 0
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+def test_interior_points(mu):
+    """Against Clarabel, in steps as few as such methods take, and its coefficients."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 4)) * [1.0, 10.0, 0.1, 1.0] + 5.0
+    y = np.where(X[:, 0] + rng.normal(size=60) > 5, 1.0, -1.0)
+    counts = naive_bootstrap(np.ones(60), 3, 1)
+    p, steps = 2.0 / 3 * counts / 60, []
+    points = drm._Points(X, y)
+    phi = np.column_stack((X, np.ones(60)))
+    assert_allclose(points.coordinates @ points.basis.T, phi * y[:, None], atol=1e-12)
+    W = rng.normal(size=(3, 5))
+    assert_allclose(points.margins(W), y * (W @ phi.T))
+    assert_allclose(points.pull(p), (p * y) @ phi)
+    lam, rho, inner, W, a = drm._interior(
+        points, p, 0.4, mu, 0.0, 1e-10, 100, lambda *s: steps.append(s)
+    )
+    assert len(steps) < 30 and steps[-1][2] <= 1e-10
+    problem = X @ X.T, y, counts, 0.4, mu
+    optimum = naive_objective(*problem, clarabel(*problem))
+    assert_allclose(steps[-1][1], optimum, rtol=1e-8)
+    assert_allclose(inner, W @ W.T)
+    b = drm._coefficients(points, W, a, lam, mu, mu)
+    assert_allclose((b * y) @ phi, W, atol=1e-8)
+    if mu > 0:  # as (5) has it
+        assert_allclose(b, 0.5 * np.linalg.solve(np.diag(mu + lam) + mu, a), atol=1e-5)
+
+
+def test_factor():
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(50, 3)), np.where(rng.random(50) > 0.5, 1.0, -1.0)
+    low = drm._Factor(rows_of(X, y, "linear"))
+    assert low.exact and low.coordinates.shape == (50, 4)
+    Q = rows_of(X, y, "linear").table
+    assert_allclose(low.coordinates @ low.coordinates.T, Q, atol=1e-12)
+    rows = rows_of(rng.normal(size=(drm.RANK + 50, 30)), np.ones(drm.RANK + 50))
+    assert not drm._Factor(rows).exact
+
+
+def test_distances_serve_as_a_start():
+    X, y = heart(200)
+    signs, n = 2.0 * y - 1.0, 200
+    table = np.zeros((n, n), np.float32)
+    width = drm._mean_distance(X, np.ones(n), table)
+    assert_allclose(np.triu(table), np.triu(cdist(X, X) ** 2), rtol=1e-6, atol=1e-12)
+    rows = rows_of(X, signs, gamma=0.5 / width**2)
+    started = drm._Rows(rows.kernel_to_X, X, signs, rows.diag, 500.0, np.float32, table.copy(),
+                        0.5 / width**2)  # fmt: skip
+    assert_allclose(started.table, rows.table, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 511, 512, 513, 1100])
+def test_every_entry_of_the_table(n):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 2)), np.where(rng.random(n) > 0.5, 1.0, -1.0)
+    expected = (naive_kernel("rbf", X, X, 1.0) + 1.0) * np.outer(y, y)
+    assert_allclose(rows_of(X, y).table, expected, rtol=1e-12)
+
+
+def test_angles():
+    model = DRM(3)
+    model.lambda_ = np.array([0.0, 0.1, 0.0])
+    model.gram_ = np.array([[4.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]])
+    facts = model.facts()
+    assert_allclose(facts["mean pairwise angle in degrees"], (90.0 + 60.0 + 90.0) / 3)
+    assert_allclose(facts["% of members at the norm bound"], 100.0 / 3)
+
+
+# -- the fit as a whole -------------------------------------------------------------------------
 def test_members_draw_their_own_samples():
     X, y = heart(60)
     weight = np.arange(60) % 2 + 0.5
@@ -487,3 +838,75 @@ def test_callback_stops_with_a_certificate():
     assert calls == [1, 2] and model.n_iter_ == 2 and model.trace_[-1] == model.objective_
     problem = gram(model, X), 2.0 * y - 1.0, naive_bootstrap(np.ones(150), 21, 0), 0.5, 1e-5
     assert_allclose(naive_objective(*problem, model.dual_coef_), model.objective_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "params", [{"nu": 1e-4}, {"kernel": "linear"}, {"nu": 1e-3, "kernel": "poly"}]
+)
+def test_max_iter_and_callback_count_every_stage(params):
+    data = datasets.load("pima")
+    X = datasets.Preprocess("minmax01").fit(data.X).transform(data.X)[:300]
+    calls = []
+    model = NuSVM(tol=1e-15, callback=lambda m, i, info: calls.append(i)).set_params(**params)
+    for most in (1, 4, 9):
+        calls.clear()
+        with pytest.warns(ConvergenceWarning, match=f"stopped after {most} iterations"):
+            model.set_params(max_iter=most).fit(X, data.y[:300])
+        assert calls == list(range(1, most + 1)) and model.n_iter_ == most == len(model.trace_)
+        assert model.residual_ > model.tol and not model.converged_
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(max_iter=200, callback=lambda m, i, info: i == 6).fit(X, data.y[:300])
+    assert model.n_iter_ == 6
+
+
+def test_residual_is_relative_to_the_objective():
+    """An objective of 1e-7 does not make a gap of 1e-8 a small one."""
+    X, y = heart(100)
+    with pytest.warns(ConvergenceWarning):
+        model = NuSVM(nu=1e-3, max_iter=1, kernel="linear").fit(X, y)
+    assert abs(model.objective_) < 1e-3 < model.residual_
+
+
+def test_a_fit_that_fails_leaves_the_object_as_it_was():
+    X, y = heart(60)
+    model = DRM(3, kernel="linear").fit(X, y)
+    before = dict(vars(model))
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    model.callback = before["callback"] = fail
+    for kernel in ("linear", "rbf"):
+        model.kernel = before["kernel"] = kernel
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X[:, :4], y)
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is before[name] for name in before)
+    model.callback = None
+    model.set_params(kernel="rbf").fit(X, y)
+    assert not hasattr(model, "coef_") and hasattr(model, "gamma_")
+    assert_allclose(model.votes(X), DRM(3).fit(X, y).votes(X))
+
+
+@pytest.mark.parametrize(
+    ("params", "factor"),
+    [({}, 1e160), ({"kernel": "linear"}, 1e160), ({"kernel": "poly", "degree": 9}, 1e20),
+     ({"kernel": "poly", "gamma": 1e10, "degree": 20}, 1.0), ({"gamma": 1e300}, 1.0),
+     ({"kernel": "precomputed"}, 1e155)],
+)  # fmt: skip
+def test_kernel_values_that_are_not_finite_are_refused(params, factor):
+    X, y = heart(30)
+    X = X @ X.T if "precomputed" in params.values() else X
+    if params == {"kernel": "poly", "degree": 9}:
+        params = params | {"gamma": 1.0}
+    with pytest.raises(ValueError, match=r"X is too large for kernel=.*scale X"):
+        NuSVM(**params).fit(X * factor, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_very_large_and_very_small_columns(kernel):
+    X, y = heart(40)
+    for factor in (1e-150, 1e-60, 1e60):
+        model = NuSVM(kernel=kernel, nu=0.1).fit(X * factor, y)
+        assert model.converged_ or "linear" == kernel and factor == 1e60
+        assert np.isfinite(model.decision_function(X * factor)).all()
