@@ -579,6 +579,17 @@ def test_model_minimum_against_a_general_solver():
         assert value(V) <= value(V + 1e-3 * rng.normal(size=V.shape)) + 1e-12
 
 
+def test_model_minimum_of_a_constant_column():
+    """It has no curvature, and a slope that is rounding only: its weight stays about 0."""
+    rng = np.random.default_rng(9)
+    A = rng.normal(size=(2, 9, 4))
+    A[:, :, 2] = 0.0
+    H, G = np.matmul(A.transpose(0, 2, 1), A), rng.normal(size=(2, 4))
+    G[:, 2] = 1e-15, -3e-16
+    V = exrm._model_minimum(np.zeros((2, 4)), G, H, 0.0, 1e-10, 1e-10)
+    assert np.isfinite(V).all() and np.abs(V[:, 2]).max() < 1e-4
+
+
 def test_reduced_systems_agree_and_solve_the_equations():
     """The moves of the parts satisfy the linearised equations, and both eliminations agree."""
     rng = np.random.default_rng(10)
