@@ -247,7 +247,7 @@ def test_more_features_than_rows():
     assert_allclose(wide.coef_, direct.coef_, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", problems()[::8])
+@pytest.mark.parametrize("name", [*problems()[::8], "powers/0", "powers/7", "powers/21"])
 def test_hard_problems(name):
     """Every eighth of the grid that `python -m tests.hard_exrm` runs in full."""
     record = check(name)
@@ -368,10 +368,12 @@ def test_dual_value_scales_the_heavier_class_down(p, beta):
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 @pytest.mark.parametrize("sampling", [None, "bootstrap"])
 @pytest.mark.parametrize("solver", ["auto", "alm"])
-def test_every_certificate_on_the_way_holds(p, sampling, solver):
+@pytest.mark.parametrize("lam", [0.01, 0.3])
+def test_every_certificate_on_the_way_holds(p, sampling, solver, lam, monkeypatch):
     """At each iteration objective (1 - residual) is a lower bound of the optimum."""
+    monkeypatch.setattr(exrm, "CHECK_EVERY", 1)
     X, y = blobs(80, 4, seed=7)
-    params = {"n_estimators": 3, "p": p, "lam": 0.3, "sampling": sampling, "random_state": 1}
+    params = {"n_estimators": 3, "p": p, "lam": lam, "sampling": sampling, "random_state": 1}
     optimum = ExRM(**params, tol=1e-10).fit(X, y).objective_
     seen = []
 
@@ -380,8 +382,8 @@ def test_every_certificate_on_the_way_holds(p, sampling, solver):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        ExRM(**params, solver=solver, callback=look).fit(X, y)
-    assert len(seen) > 2
+        ExRM(**params, solver=solver, max_iter=100, callback=look).fit(X, y)
+    assert len(seen) >= 2
     for objective, residual in seen:
         assert objective >= optimum * (1 - 1e-9)
         assert objective * (1 - residual) <= optimum * (1 + 1e-9)
@@ -432,8 +434,14 @@ def test_unscaled_data_end_soon():
 def test_max_iter_and_callback_cover_the_samples():
     """Enough rows for nested samples: their iterations count, and a callback sees them."""
     X, y = blobs(30_000, 3, distance=0.5)
-    seen = []
-    model = PSVM(callback=lambda m, i, info: seen.append((i, info.get("rows")))).fit(X, y)
+    seen, first = [], []
+
+    def look(model, iteration, info):
+        seen.append((iteration, info.get("rows")))
+        first.append(info["objective"])
+
+    model = PSVM(callback=look).fit(X, y)
+    assert_allclose(first[0], 2.0 * 30_000, rtol=0.05)  # a sample stands for all rows
     assert [i for i, _ in seen] == list(range(1, model.n_iter_ + 1))
     rows = [r for _, r in seen if r is not None]
     assert rows and max(rows) < 30_000 and rows == sorted(rows)
@@ -1004,6 +1012,15 @@ def test_not_converged_warns(solver):
     assert not model.converged_ and model.n_iter_ == 1 and model.residual_ > model.tol
     value = naive_objective(X, y, np.ones((1, 100)), 2.0, 2, 0.0, model.coef_.T, model.intercept_)
     assert_allclose(model.objective_, value, rtol=1e-12)  # of these very coefficients
+
+
+def test_converged_means_below_tol():
+    X, y = blobs(100, 5)
+    with pytest.warns(ConvergenceWarning):
+        early = PSVM(max_iter=4).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        assert not PSVM(max_iter=4, tol=early.residual_ / 2).fit(X, y).converged_
+    assert PSVM(max_iter=4, tol=early.residual_ * 1.1).fit(X, y).converged_
 
 
 def test_callback_stops_and_sees_the_trace():
