@@ -1387,17 +1387,21 @@ def test_fit_is_all_or_nothing():
 
 def interrupted(*command):
     """Exit code, seconds to it and output of a process that gets SIGINT two seconds after it
-    printed a line."""
+    printed a line. Shells start what runs in the background without it: it is restored first."""
     process = subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    process.stdout.readline()
-    time.sleep(2)
-    start = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    return process.returncode, time.monotonic() - start, output
+    try:
+        process.stdout.readline()
+        time.sleep(2)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, time.monotonic() - start, output
+    finally:
+        process.kill()
 
 
 LONG = """
