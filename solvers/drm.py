@@ -1453,8 +1453,8 @@ class DRM(_Protocol):
         facts = {"% of members at the norm bound": 100.0 * float((self.lambda_ > 0).mean())}
         pairs = np.triu_indices(len(self.gram_), 1)
         if pairs[0].size:
-            length = np.sqrt(self.gram_.diagonal())
-            cosine = self.gram_ / np.maximum(np.outer(length, length), TINY)
+            square = self.gram_.diagonal()
+            cosine = self.gram_ / np.maximum(np.sqrt(np.outer(square, square)), TINY)
             angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
             facts["mean pairwise angle in degrees"] = float(angles[pairs].mean())
         return facts
