@@ -579,11 +579,14 @@ def _power_terms(xw, b, y, cost, share, p, delta, ya):
 
 
 @kernel
-def _best_bias(xw, bias, y, cost, share, p, delta, ya):
-    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums."""
+def _best_bias(xw, bias, y, cost, share, p, delta, ya, other):
+    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums.
+
+    other is None for p = 1 or 2: the branch for other powers is then not even compiled.
+    """
     low, high, width = -np.inf, np.inf, 1.0
     for _ in range(200):
-        if p == 1.0 or p == 2.0:
+        if other is None:
             sums = _loss_terms(xw, bias, y, cost, share, p, delta, ya)
         else:
             sums = _power_terms(xw, bias, y, cost, share, p, delta, ya)
@@ -645,11 +648,11 @@ def _balance(ya, cost, p):
 
 
 @kernel
-def _evaluate(XW, b, y, cost, share, p, delta, ya):
+def _evaluate(XW, b, y, cost, share, p, delta, ya, other):
     """Loss at the best biases, and the loss part of the dual value; overwrites b and ya."""
     loss, dual, balanced = 0.0, 0.0, True
     for t in range(XW.shape[0]):
-        b[t], sums = _best_bias(XW[t], b[t], y, cost[t], share[t], p, delta, ya[t])
+        b[t], sums = _best_bias(XW[t], b[t], y, cost[t], share[t], p, delta, ya[t], other)
         loss += sums[3]
         dual += sums[1] - (p - 1.0) * sums[4]
         balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
@@ -680,7 +683,7 @@ def _exclusivity(W, D, step, side, G, beta):
 
 
 @kernel
-def _step_length(here, ahead, y, cost, share, powers, slopes, ya):
+def _step_length(here, ahead, y, cost, share, powers, slopes, ya, other):
     """Where in (0, 1) the objective stops falling, by its slope, which is (at 0, at 1) = slopes.
 
     here = W, XW, b, ahead = their moves, powers = p, beta, delta; overwrites ya.
@@ -696,7 +699,7 @@ def _step_length(here, ahead, y, cost, share, powers, slopes, ya):
             for i in range(y.shape[0]):
                 xw[i] = XW[t, i] + step * XM[t, i]
             bias = b[t] + step * move_b[t]
-            if p == 1.0 or p == 2.0:
+            if other is None:
                 sums = _loss_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
             else:
                 sums = _power_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
@@ -1311,26 +1314,34 @@ def _newton(problem, tol, steps, start, pulse):
     XW, XM = W @ X.T, np.empty((T, n))
     ya, share, bend = np.empty((T, n)), np.zeros((T, n)), np.empty((T, n))
     move, factor = np.empty((T, d)), np.empty((d, d))
+    other = None if p in (1.0, 2.0) else True
     gradients, work = single and p >= 2 and d >= 5 * CG_PART, np.empty((3, d))
     last_gap, last_G = np.inf, None
     best, best_residual = None, np.inf
 
     def evaluate():
         """Loss, its part of the dual value and X' ya, at the best biases."""
-        return *_evaluate(XW, b, y, cost, share, p, delta, ya), ya @ X
+        return *_evaluate(XW, b, y, cost, share, p, delta, ya, other), ya @ X
 
     def step_by_gradients():
         """Newton's step without the Hessian, where few products with it are enough."""
-        _bends(ya[0], cost[0], p, delta, bend[0])
+        bends()
         weight = bend.sum()
         mean = bend @ X / weight if weight > 0 else centre
         right = (G - W)[0]
         few = _conjugate_gradients(X, bend[0], mean[0], right, d // CG_PART, work, move[0])
         return mean if few else None
 
+    def bends():
+        """Second derivatives of all losses, in bend."""
+        if p == 2:
+            np.multiply(2.0 * cost, ya != 0, out=bend)
+        else:
+            for t in range(T):
+                _bends(ya[t], cost[t], p, delta, bend[t])
+
     def curvature():
-        for t in range(T):
-            _bends(ya[t], cost[t], p, delta, bend[t])
+        bends()
         return _curvature(X, bend, centre)
 
     loss, dual, G = evaluate()
@@ -1387,8 +1398,8 @@ def _newton(problem, tol, steps, start, pulse):
         if last > OVERSHOOT * abs(first):
             b[:] = old_b
             XW -= XM
-            here, ahead = (W, XW, b), (move, XM, move_b)
-            step = _step_length(here, ahead, y, cost, share, (p, beta, delta), (first, last), ya)
+            here, ahead, powers = (W, XW, b), (move, XM, move_b), (p, beta, delta)
+            step = _step_length(here, ahead, y, cost, share, powers, (first, last), ya, other)
             move *= step
             b += step * move_b
             XW += step * XM
@@ -1559,15 +1570,15 @@ def _with_zeros(problem, W, b, zero, dual, tol):
     return None
 
 
-def _solve(problem, tol, max_iter, tell):
-    """Solve to a certified gap; returns W, b, objective, residual.
+def _solve(problem, both, tol, max_iter, tell):
+    """Solve to a certified gap; returns W, b, objective, residual. `both` are the members whose
+    samples have both classes.
 
     tell(iteration, objective, residual, rows) is called after every iteration, with the number
     of rows where these are a sample, and may stop it.
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    both = _have_both(y, cost)
     W, b = np.zeros((T, d)), np.zeros(T)
     if not both.all():  # a sample of one class: w = 0, and the bias is that class
         b[~both] = np.where(cost[~both] @ y > 0, 1.0, -1.0)
@@ -1772,7 +1783,8 @@ class ExRM(_Protocol):
 
         with np.errstate(all="ignore"):  # what overflows has an infinite residual
             if self.solver == "auto":
-                W, b, objective, residual = _solve(problem, self.tol, self.max_iter, tell)
+                both = np.ones(1, bool) if equal else _have_both(y, cost)
+                W, b, objective, residual = _solve(problem, both, self.tol, self.max_iter, tell)
             else:
                 rho = self.rho if self.solver == "paper" else None
                 how = rho, self.prox == "reweighted", tell

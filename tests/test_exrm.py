@@ -478,8 +478,8 @@ def test_have_both_and_is_far():
 def test_best_bias_is_a_minimum(p):
     rng = np.random.default_rng(2)
     xw, y, cost = 3 * rng.normal(size=41), np.where(rng.random(41) < 0.3, 1.0, -1.0), rng.random(41)
-    share, delta = np.zeros(41), 1e-3 if p < 2 else 0.0
-    bias, _ = exrm._best_bias(xw, 0.0, y, cost, share, p, delta, np.empty(41))
+    share, delta, other = np.zeros(41), 1e-3 if p < 2 else 0.0, None if p in (1, 2) else True
+    bias, _ = exrm._best_bias(xw, 0.0, y, cost, share, p, delta, np.empty(41), other)
 
     def loss(b):
         return (cost * np.maximum(1 - y * (xw + b), 0) ** p).sum()
@@ -568,7 +568,7 @@ def test_step_length_finds_the_flat_point():
         return (value(s + 1e-6) - value(s - 1e-6)) / 2e-6
 
     state = (W, XW, b), (move, XM, move_b), y, cost, np.zeros((1, 50)), (2.0, 0.0, 0.0)
-    step = exrm._step_length(*state, (slope(0.0), slope(1.0)), np.empty((1, 50)))
+    step = exrm._step_length(*state, (slope(0.0), slope(1.0)), np.empty((1, 50)), None)
     assert slope(0.0) < 0 < slope(1.0)
     assert abs(slope(step)) <= 1.01 * exrm.FLAT * abs(slope(0.0))
 
