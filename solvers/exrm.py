@@ -648,18 +648,6 @@ def _balance(ya, cost, p):
 
 
 @kernel
-def _evaluate(XW, b, y, cost, share, p, delta, ya, other):
-    """Loss at the best biases, and the loss part of the dual value; overwrites b and ya."""
-    loss, dual, balanced = 0.0, 0.0, True
-    for t in range(XW.shape[0]):
-        b[t], sums = _best_bias(XW[t], b[t], y, cost[t], share[t], p, delta, ya[t], other)
-        loss += sums[3]
-        dual += sums[1] - (p - 1.0) * sums[4]
-        balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
-    return loss, dual if balanced else _balance(ya, cost, p)
-
-
-@kernel
 def _exclusivity(W, D, step, side, G, beta):
     """The regulariser at V = W + step D, its slope along D, its conjugate at G, <V, G>, <D, G>.
 
@@ -795,23 +783,6 @@ def _small_curvature(X, bend, centre, H):
                 H[k, j] = H[j, k]
         for j in range(d):
             centre[j] += mean[j] / weight
-
-
-@kernel
-def _is_far(X, stride):
-    """Whether some column's mean is many times its spread, by every stride-th row."""
-    for j in range(X.shape[1]):
-        mean, square, count = 0.0, 0.0, 0
-        for i in range(0, X.shape[0], stride):
-            off = X[i, j] - X[0, j]
-            mean += off
-            square += off * off
-            count += 1
-        mean /= count
-        spread = math.sqrt(max(square / count - mean * mean, 0.0))
-        if abs(X[0, j] + mean) > FAR * spread:
-            return True
-    return False
 
 
 @kernel
@@ -983,28 +954,6 @@ def _row_products(cost, p, state, move, step):
     return total
 
 
-@kernel(fastmath=LANES)
-def _losses(outputs, y, cost, p):
-    """Sums of one member's losses, of their slopes squared, of the slopes, and of the slopes
-    times 1 + |output|: what errors of the outputs are multiplied by."""
-    loss, squares, slopes, moved = 0.0, 0.0, 0.0, 0.0
-    for i in range(y.shape[0]):
-        z, c = max(1.0 - y[i] * outputs[i], 0.0), cost[i]
-        if p == 2.0:
-            slope = 2.0 * c * z
-            loss += c * z * z
-        elif p == 1.0:
-            slope = c if z > 0.0 else 0.0
-            loss += c * z
-        else:
-            slope = p * c * z ** (p - 1.0)
-            loss += c * z**p
-        squares += slope * slope
-        slopes += slope
-        moved += slope * (1.0 + abs(outputs[i]))
-    return loss, squares, slopes, moved
-
-
 @kernel
 def _have_both(y, cost):
     """Which members have rows of both classes; mostly the first rows tell."""
@@ -1105,6 +1054,15 @@ def _dual_value(problem, ya):
     return loss - _exclusivity(G, G, 0.0, 1.0, G, problem.beta)[2]
 
 
+def _losses(problem, outputs):
+    """Loss of all members with these outputs (T, n), and y times its derivatives."""
+    _, y, cost, p, _ = problem
+    none, ya = np.zeros(len(y)), np.empty_like(cost)
+    terms, delta = (_loss_terms, TINY) if p in (1.0, 2.0) else (_power_terms, 0.0)
+    rows = zip(outputs, cost, ya, strict=True)
+    return sum(terms(f, 0.0, y, c, none, p, delta, slopes)[3] for f, c, slopes in rows), ya
+
+
 def _certificate(problem, W, b, dual, tol):
     """Objective at W and b, computed anew, and its distance from the dual value, relative to it.
 
@@ -1113,17 +1071,18 @@ def _certificate(problem, W, b, dual, tol):
     """
     X, y, cost, p, beta = problem
     size = np.sqrt(X.ravel() @ X.ravel() * (W * W).sum(1))
-    outputs = W @ X.T + b[:, None]
     reg = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum()
-    sums = np.array([_losses(f, y, c, p) for f, c in zip(outputs, cost, strict=True)])
-    objective = reg + sums[:, 0].sum()
-    error = EPS * (X.shape[1] + 2) * (np.sqrt(sums[:, 1]) @ size + sums[:, 2] @ np.abs(b))
+    outputs = W @ X.T + b[:, None]
+    loss, ya = _losses(problem, outputs)
+    objective, slopes = reg + loss, np.abs(ya)
+    error = np.sqrt((ya * ya).sum(1)) @ size + slopes.sum(1) @ np.abs(b)
+    error *= EPS * (X.shape[1] + 2)
     if not error <= ERROR_PART * tol * objective:
         for t in range(W.shape[0]):
             _exact_outputs(X, W[t], b[t], outputs[t])
-            sums[t] = _losses(outputs[t], y, cost[t], p)
-        objective = reg + sums[:, 0].sum()
-        error = EPS * sums[:, 3].sum()
+        loss, ya = _losses(problem, outputs)
+        objective = reg + loss
+        error = EPS * (np.abs(ya) * (1.0 + np.abs(outputs))).sum()
     gap = max(abs(objective - dual), EPS * objective) + error
     residual = gap / max(objective, TINY)
     return float(objective), float(residual) if residual == residual else math.inf
@@ -1321,7 +1280,13 @@ def _newton(problem, tol, steps, start, pulse):
 
     def evaluate():
         """Loss, its part of the dual value and X' ya, at the best biases."""
-        return *_evaluate(XW, b, y, cost, share, p, delta, ya, other), ya @ X
+        loss, dual, balanced = 0.0, 0.0, True
+        for t in range(T):
+            b[t], sums = _best_bias(XW[t], b[t], y, cost[t], share[t], p, delta, ya[t], other)
+            loss += sums[3]
+            dual += sums[1] - (p - 1.0) * sums[4]
+            balanced = balanced and abs(sums[0]) <= ROUNDING * sums[1]
+        return loss, dual if balanced else _balance(ya, cost, p), ya @ X
 
     def step_by_gradients():
         """Newton's step without the Hessian, where few products with it are enough."""
@@ -1432,6 +1397,12 @@ def _solve_newton(problem, tol, pulse, samples=True):
             state = *state[:2], *curvature(), state[4]
     (W, b, *_), ya, _ = _newton(problem, tol, NEWTON_STEPS, state, pulse)
     return W, b, ya
+
+
+def _is_far(sample):
+    """Whether some column lies many times its spread away from 0, by these rows."""
+    low, high = sample.min(0), sample.max(0)
+    return (np.abs(low + high) > FAR * (high - low)).any()
 
 
 def _least_squares(problem):
@@ -1582,7 +1553,7 @@ def _solve(problem, both, tol, max_iter, tell):
     W, b = np.zeros((T, d)), np.zeros(T)
     if not both.all():  # a sample of one class: w = 0, and the bias is that class
         b[~both] = np.where(cost[~both] @ y > 0, 1.0, -1.0)
-    far = _is_far(X, n // 64 + 1)
+    far = _is_far(X[:: n // 64 + 1])
     centre = X.mean(0) if far else np.zeros(d)
     inner = _Problem(X - centre if far else X, y, cost if both.all() else cost[both], p, beta)
     turn = None

@@ -327,8 +327,10 @@ def test_losses_are_those_of_the_formula(p):
     f, y, cost = 2 * rng.normal(size=40), np.where(rng.random(40) < 0.5, 1.0, -1.0), rng.random(40)
     slack = np.maximum(1 - y * f, 0)
     slope = p * cost * np.where(slack > 0, slack, 1.0) ** (p - 1) * (slack > 0)
-    wanted = [(cost * slack**p).sum(), (slope**2).sum(), slope.sum(), (slope * (1 + abs(f))).sum()]
-    assert_allclose(exrm._losses(f, y, cost, p), wanted, rtol=1e-12)
+    problem = exrm._Problem(np.empty((40, 1)), y, np.array([cost, 2 * cost]), p, 0.0)
+    loss, ya = exrm._losses(problem, np.array([f, f]))
+    assert_allclose(loss, 3 * (cost * slack**p).sum(), rtol=1e-12)
+    assert_allclose(ya, [y * slope, 2 * y * slope], rtol=1e-12)
 
 
 def test_certificate_counts_lost_digits():
@@ -470,8 +472,8 @@ def test_have_both_and_is_far():
     cost = np.array([[1.0, 1, 1, 1], [1, 2, 0, 0], [0, 0, 0, 3], [0, 1, 0, 1], [0, 0, 0, 0]])
     assert_array_equal(exrm._have_both(y, cost), [True, False, False, True, False])
     X = np.random.default_rng(0).normal(size=(200, 3))
-    assert not exrm._is_far(X, 4) and not exrm._is_far(X + 50, 4)
-    assert exrm._is_far(X + [0, 0, 200], 4) and exrm._is_far(X - [0, 200, 0], 4)
+    assert not exrm._is_far(X) and not exrm._is_far(X + 50)
+    assert exrm._is_far(X + [0, 0, 500]) and exrm._is_far(X - [0, 500, 0])
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
