@@ -1262,7 +1262,8 @@ def _model_minimum(W, G, H, beta, target, enough):
 
 
 def _newton(problem, tol, steps, start, pulse):
-    """Semismooth Newton from start = (W, b, H, centre, delta); returns it at the end, and ya.
+    """Semismooth Newton from start = (W, b, H, centre, delta); returns it at the end, the dual
+    value that certifies W and b, and a function that forms the Hessian.
 
     pulse(objective, residual) counts the iterations and may stop it.
     """
@@ -1276,7 +1277,7 @@ def _newton(problem, tol, steps, start, pulse):
     other = None if p in (1.0, 2.0) else True
     gradients, work = single and p >= 2 and d >= 5 * CG_PART, np.empty((3, d))
     last_gap, last_G = np.inf, None
-    best, best_residual = None, np.inf
+    best, best_residual = (W, b, -np.inf), np.inf
 
     def evaluate():
         """Loss, its part of the dual value and X' ya, at the best biases."""
@@ -1318,7 +1319,7 @@ def _newton(problem, tol, steps, start, pulse):
         inner_gap = max(reg + conjugate - inner, 0.0)
         residual = gap / max(objective, TINY)
         if residual < best_residual:
-            best_residual, best = residual, (W, b.copy(), ya.copy() if p < 2 else None)
+            best_residual, best = residual, (W, b.copy(), dual - conjugate)
         stop = pulse(objective, residual)
         if stop or residual <= tol or iteration == steps - 1 or not math.isfinite(objective):
             break
@@ -1370,12 +1371,8 @@ def _newton(problem, tol, steps, start, pulse):
             XW += step * XM
             loss, dual, G = evaluate()
         W = W + move
-    if best is not None and residual > best_residual:
-        W, b, ya = best[0], best[1], best[2] if p < 2 else ya
-        if p >= 2:
-            np.matmul(W, X.T, out=XW)
-            evaluate()
-    return (W, b, H, centre, delta), ya, curvature
+    W, b, value = best
+    return (W, b, H, centre, delta), value, curvature
 
 
 def _solve_newton(problem, tol, pulse, samples=True):
@@ -1395,8 +1392,8 @@ def _solve_newton(problem, tol, pulse, samples=True):
         state, _, curvature = _newton(part, enough, LEVEL_STEPS, state, partial(pulse, rows=size))
         if p >= 2 and size > CHUNK and state[2] is not None:  # worth having of a large sample
             state = *state[:2], *curvature(), state[4]
-    (W, b, *_), ya, _ = _newton(problem, tol, NEWTON_STEPS, state, pulse)
-    return W, b, ya
+    (W, b, *_), value, _ = _newton(problem, tol, NEWTON_STEPS, state, pulse)
+    return W, b, value
 
 
 def _is_far(sample):
@@ -1460,7 +1457,7 @@ def _solve_interior(problem, tol, pulse):
         residual = abs(objective - dual) / max(objective, TINY)
         idle += 1
         if residual < best_residual:
-            best, best_residual, idle = (W.copy(), b.copy(), ya), residual, 0
+            best, best_residual, idle = (W.copy(), b.copy(), dual), residual, 0
         stop = pulse(objective, residual)
         if residual <= tol and not single:
             for sure in ZEROS:
@@ -1527,7 +1524,7 @@ def _solve_interior(problem, tol, pulse):
         else:
             P, Q = P + step * dP, Q + step * dQ
             W = P[0] - P[1]
-    return (*zeroed, ya) if zeroed is not None else best
+    return (*zeroed, dual) if zeroed is not None else best
 
 
 def _with_zeros(problem, W, b, zero, dual, tol):
@@ -1577,11 +1574,11 @@ def _solve(problem, both, tol, max_iter, tell):
         return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
     best = None
     for way in ways:
-        V, bias, ya = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
+        V, bias, dual = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
         V = V if turn is None else V @ turn.T
         W, b = W.copy(), b.copy()
         W[both], b[both] = V, bias - V @ centre
-        found = W, b, *_certificate(problem, W, b, _dual_value(inner, ya), tol)
+        found = W, b, *_certificate(problem, W, b, dual, tol)
         best = found if best is None or found[3] < best[3] else best
         if best[3] <= tol or stopped:
             break
