@@ -147,7 +147,7 @@ def alternating(report, T, n=150):
     rows = np.random.default_rng(0).permutation(len(data.y))[:n]
     X = datasets.Preprocess("minmax01").fit(data.X[rows]).transform(data.X[rows])
     y = data.y[rows]
-    warnings.filterwarnings("ignore", message=".*Algorithm 2 as printed")  # it is known to stop early
+    warnings.filterwarnings("ignore", message=".*Algorithm 2 as printed")
     models = DRM(T, solver="alternating"), ExRM(n_estimators=T, solver="paper")
     (ours, model), (theirs, _) = race(*(partial(model.fit, X, y) for model in models))
     row = dict(what=f"{T} members by turns, DRM / ExRM as printed", size=f"{n} x {X.shape[1]}")
