@@ -1447,7 +1447,7 @@ def _solve_interior(problem, tol, pulse):
     move, dP, dQ = np.zeros_like(state), np.zeros_like(P), np.zeros_like(Q)
     bend, pull, centre = np.empty((T, n)), np.empty((T, n)), np.zeros((T, d))
     count = live.sum() * (2 if p == 1 else 1) + (0 if single else P.size)
-    best, best_residual, least, idle = None, np.inf, np.inf, 0
+    best, best_residual, least, idle = (W, b, -np.inf), np.inf, np.inf, 0
     zeroed, polished = None, 0
     while idle < IDLE:
         ya = y * state[0]
@@ -1574,7 +1574,11 @@ def _solve(problem, both, tol, max_iter, tell):
         return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
     best = None
     for way in ways:
-        V, bias, dual = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
+        try:
+            V, bias, dual = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
+        except np.linalg.LinAlgError:  # singular to the last digit: no answer that way
+            shape = len(inner.cost), inner.X.shape[1]
+            V, bias, dual = np.zeros(shape), np.zeros(shape[0]), -np.inf
         V = V if turn is None else V @ turn.T
         W, b = W.copy(), b.copy()
         W[both], b[both] = V, bias - V @ centre

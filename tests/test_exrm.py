@@ -443,6 +443,26 @@ def test_unscaled_data_end_soon():
         assert ExRM(sampling="bootstrap", random_state=0, max_iter=2).fit(X, y).n_iter_ == 2
 
 
+@pytest.mark.parametrize("params", [{}, {"p": 1}, {"sampling": "bootstrap"}, {"beta": 1.0}])
+def test_singular_to_the_last_digit(params, monkeypatch):
+    """Equal columns of 1e20 and more; and LAPACK that finds every matrix singular."""
+    rng = np.random.default_rng(3)
+    X, y = np.repeat(1e20 * rng.normal(size=(330, 3)), 100, axis=1), np.arange(330) % 2
+
+    def singular(*_):
+        raise np.linalg.LinAlgError("singular")
+
+    for broken in (False, True):
+        if broken:
+            monkeypatch.setattr(np.linalg, "inv", singular)
+            monkeypatch.setattr(np.linalg, "solve", singular)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = ExRM(n_estimators=2, random_state=0, max_iter=60, **params).fit(X, y)
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+        assert model.converged_ == (model.residual_ <= model.tol)
+
+
 def test_max_iter_and_callback_cover_the_samples():
     """Enough rows for nested samples: their iterations count, and a callback sees them."""
     X, y = blobs(30_000, 3, distance=0.5)
