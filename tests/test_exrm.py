@@ -545,7 +545,7 @@ def test_curvature_is_the_weighted_scatter(d):
         assert_allclose(H[t], (off * bend[t][:, None]).T @ off, rtol=1e-9, atol=1e-9 * n)
 
 
-def test_conjugate_gradients_solve_newtons_equations(monkeypatch):
+def test_conjugate_gradients_solve_newtons_equations():
     rng = np.random.default_rng(6)
     X, bend, right = rng.normal(size=(200, 60)), rng.random(200), rng.normal(size=60)
     bend[:50] = 0.0
