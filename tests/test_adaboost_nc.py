@@ -65,11 +65,11 @@ def naive_split(X, y, weight, count, rows, criterion, min_leaf):
     gain, j, cut, to_left, _ = found[first]
     values = np.unique(X[:, j][~np.isnan(X[:, j])])
     above = X[rows, j][(weight[rows] > 0) & (X[rows, j] > cut)]
-    low = np.searchsorted(values, cut) - 1
-    high = np.searchsorted(values, above.min()) if above.size else len(values) - 1
+    if above.size == 0:  # the known against the missing values
+        return gain, j, np.inf, to_left
+    low, high = np.searchsorted(values, cut) - 1, np.searchsorted(values, above.min())
     middle = max(low, (low + high - 1) // 2)
-    cut = 0.5 * (values[middle] + values[middle + 1]) if middle + 1 < len(values) else np.inf
-    return gain, j, cut, to_left
+    return gain, j, 0.5 * (values[middle] + values[middle + 1]), to_left
 
 
 def naive_tree(X, y, weight, count, criterion, max_depth, min_leaf):
@@ -108,6 +108,8 @@ def naive_draw(D, rng):
 
 def naive_table_1(X, y, T, lam, mode, seed, criterion, max_depth, min_leaf, weight=None):
     """Table I of the paper; returns the trees and their alphas."""
+    if weight is not None:
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
     m = len(y)
     D = np.ones(m) / m if weight is None else weight / weight.sum()
     rng = np.random.default_rng(seed)
@@ -320,7 +322,8 @@ def test_min_impurity_decrease_is_scikit_learns():
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4)
     for least in (0.01, 0.02, 0.05):
-        model = AdaBoost(n_estimators=1, base="tree", criterion="gini", min_impurity_decrease=least)
+        model = AdaBoost(n_estimators=1, base="tree", max_depth=None, criterion="gini",
+                         min_impurity_decrease=least, max_bins=None)  # fmt: skip
         peer = trees.DecisionTreeClassifier(min_impurity_decrease=least, random_state=0).fit(X, y)
         assert model.fit(X, y).nodes_.size == peer.tree_.node_count
 
