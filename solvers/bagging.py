@@ -461,7 +461,7 @@ TIE = 1e-11  # gains closer than this part of the node's weight are equal: the f
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
 XORSHIFT = np.array([12, 25, 27, 33, 0x2545F4914F6CDD1D], dtype=np.uint64)  # xorshift64*'s
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
-# Nodes have no bytes between or after their fields: whatever lay in memory would be saved with them.
+# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them.
 GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
      ("low", "f8"), ("high", "f8"),
