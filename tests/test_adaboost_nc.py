@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import adaboost_nc
-from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, Grower, error_covariance
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, error_covariance
 
 pytestmark = pytest.mark.bounds
 
@@ -326,41 +326,6 @@ def test_min_impurity_decrease_is_scikit_learns():
                          min_impurity_decrease=least, max_bins=None)  # fmt: skip
         peer = trees.DecisionTreeClassifier(min_impurity_decrease=least, random_state=0).fit(X, y)
         assert model.fit(X, y).nodes_.size == peer.tree_.node_count
-
-
-def test_bins_are_quantiles_and_codes_count_thresholds():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([
-        rng.normal(size=5000), np.exp(3 * rng.normal(size=5000)), rng.integers(0, 7, 5000),
-        np.where(rng.random(5000) < 0.9, 0.0, rng.normal(size=5000)), np.full(5000, 2.5),
-        1e308 * rng.choice([-1.0, 1.0], 5000), 5e-324 * rng.integers(0, 9, 5000),
-    ])  # fmt: skip
-    X[rng.random(X.shape) < 0.05] = np.nan
-    for bins in (2, 10, 256):
-        grower = Grower(X, bins, "gini", 3, 1, None, 0.0)
-        for j in range(X.shape[1]):
-            values, edges = X[:, j], grower.edges[j, : grower.n_codes[j] - 1]
-            known = ~np.isnan(values)
-            assert (np.diff(edges) > 0).all() and grower.n_codes[j] <= bins - 1
-            assert (grower.codes[~known, j] == grower.n_codes[j]).all()
-            expected = (values[known, None] > edges).sum(axis=1)
-            assert_array_equal(grower.codes[known, j], expected)
-            if np.unique(values[known]).size < bins:
-                assert grower.n_codes[j] == np.unique(values[known]).size
-        share = np.bincount(grower.codes[:, 0])[: grower.n_codes[0]] / 5000
-        assert share.max() < 1.2 / (bins - 1)
-
-
-def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(monkeypatch):
-    monkeypatch.setattr(adaboost_nc, "SAMPLE", 50)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(0, 3, 2000), rng.normal(size=2000)]).astype(float)
-    X[7] = 99.0, np.nan  # a value, a gap that the sample does not see
-    first, second = adaboost_nc.bin_edges(X, 32)
-    assert_array_equal(first, [0.5, 1.5, 50.5])
-    assert len(second) <= 30
-    codes = Grower(X, 256, "gini", 1, 1, None, 0.0).codes
-    assert codes[7, 0] == 3 and codes[7, 1] == codes[:, 1].max()
 
 
 # -- what the paper says, and what holds ----------------------------------------------------------
