@@ -561,10 +561,12 @@ class _Protocol:
             raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-        if not 0 < weight.sum() < BOUND:
+        with np.errstate(over="ignore"):
+            total = weight.sum()
+        if not 0 < total < BOUND:
             raise ValueError(
                 f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
-                f"{weight.sum():g}"
+                f"{total:g}"
             )
         return weight
 

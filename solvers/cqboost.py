@@ -598,10 +598,12 @@ class _Protocol:
             raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-        if not 0 < weight.sum() < BOUND:
+        with np.errstate(over="ignore"):
+            total = weight.sum()
+        if not 0 < total < BOUND:
             raise ValueError(
                 f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
-                f"{weight.sum():g}"
+                f"{total:g}"
             )
         return weight
 
@@ -1905,7 +1907,10 @@ class _Vote(_Protocol):
 
     def __sklearn_clone__(self):
         """A copy with the very same voters: scikit-learn would empty the fitted ones."""
-        return type(self)(**self.get_params())
+        clone = type(self)(**self.get_params(deep=False))
+        if hasattr(self, "_metadata_request"):
+            clone._metadata_request = self._metadata_request
+        return clone
 
 
 class _Frame:
