@@ -688,8 +688,8 @@ class _Protocol:
             codes[y == c] = k
         if n and codes.min() < 0:
             raise ValueError(
-                f"{type(self).__name__}: y holds {y[codes < 0][0]!r}, which is none of the classes "
-                f"of fit: {', '.join(str(c) for c in self.classes_)}"
+                f"{type(self).__name__}: y holds {y[codes < 0].tolist()[0]!r}, which is none of "
+                f"the classes of fit: {', '.join(str(c) for c in self.classes_)}"
             )
         return codes
 
