@@ -466,7 +466,7 @@ class _Protocol:
 
     def _check_params(self):
         """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in self._param_names()}
+        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
         for name, (test, rule) in (common | self._rules).items():
             value = getattr(self, name)
             try:
