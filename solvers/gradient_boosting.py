@@ -1622,8 +1622,8 @@ class _Boosted(_Protocol):
         "l2": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
         "subsample": (lambda v: 0 < v <= 1, "a share in (0, 1]"),
         "max_features": (
-            lambda v: v >= 1 if isinstance(v, (int, np.integer)) else 0 < v <= 1,
-            "a share in (0, 1] or an integer >= 1",
+            lambda v: v is None or (v >= 1 if isinstance(v, (int, np.integer)) else 0 < v <= 1),
+            "None, a share in (0, 1] or an integer >= 1",
         ),
         "early_stopping": (lambda v: isinstance(v, (bool, np.bool_)), "True or False"),
         "validation_fraction": (lambda v: 0 < v < 1, "a share in (0, 1)"),
@@ -1632,8 +1632,6 @@ class _Boosted(_Protocol):
             lambda v: v is None or np.ndim(v) == 1 and set(np.asarray(v).tolist()) <= {-1, 0, 1},
             "None or one of -1, 0, 1 for each feature",
         ),
-        "n_jobs": _at_least(1),
-        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
     }
 
     @all_or_nothing
@@ -1644,22 +1642,23 @@ class _Boosted(_Protocol):
         monotone, n_columns = self._check_features()
         if not weight.all():  # no row without weight may place a threshold
             X, y, weight = (part[weight > 0] for part in (X, y, weight))
-        rng, unseen = np.random.default_rng(self.random_state), None
+        rng, unseen = np.random.default_rng(self._seed()), None
         if self.early_stopping:
             X, y, weight, unseen = self._hold_out(X, y, weight, rng)
         start, delta = self._start(y, weight)
         rule = start, self.loss, delta, self.order == 2 and self.loss != "huber"
         scores, best = _Scores(y, weight, *rule), 0
+        self._check_sums(scores)
         if unseen:
             Z, unseen = unseen[0], _Scores(*unseen[1:], *rule)
         grower = Grower(
             X, self.max_bins, "gini", self.max_depth, self.min_samples_leaf, self.max_leaf_nodes,
-            0.0, 0.0, monotone, weight=weight if sample_weight is not None else None,
+            0.0, 0.0, monotone, weight=weight if self._is_weighted(sample_weight) else None,
         )  # fmt: skip
-        trees, weights = [np.zeros(1, dtype=NODE)], [1.0]
-        trees[0]["value"] = start
-        self.trace_, self.validation_trace_, self.reason_ = [], [], ""
-        while not self.reason_:
+        nodes, starts, weights = np.zeros(1, dtype=NODE), [0, 1], [1.0]
+        nodes["value"], reason = start, ""
+        self.trace_, self.validation_trace_ = [], []
+        while not reason:
             part, rows = self._draw(grower, n_columns, rng)
             tree = self._tree(part, rows, scores)
             values, leaf = tree["value"].copy(), part.leaf
@@ -1670,56 +1669,70 @@ class _Boosted(_Protocol):
                 leaves = tree["value"][tree["child"] == 0]
                 penalty = self.l2 * float(leaves @ leaves) if self.loss in ENDLESS else 0.0
                 alpha = scores.search(values, leaf, penalty)
-            trees.append(tree)
+            nodes = _extended(nodes, starts[-1], tree)
+            starts.append(starts[-1] + len(tree))
             weights.append(self.learning_rate * alpha)
             scores.move(values, leaf, weights[-1])
             if unseen:
                 unseen.move(_outputs(tree, Z), unseen.each, weights[-1])
                 self.validation_trace_.append(unseen.loss)
                 best = int(np.argmin(self.validation_trace_)) + 1
-            t = len(trees) - 1
-            if self._report(t, scores.loss):
-                self.reason_ = STOPPED
+            t = len(weights) - 1
+            if self._report(t, scores.loss, nodes, starts, weights):
+                reason = STOPPED
             elif len(tree) == 1 and part is grower and rows is None:
-                self.reason_ = FLAT
+                reason = FLAT
             elif min(scores.sum_g, scores.sum_second) < TINY:
-                self.reason_ = FLAT
+                reason = FLAT
             elif unseen and t - best >= self.n_iter_no_change:
-                self.reason_ = ENOUGH
+                reason = ENOUGH
             elif t == self.n_estimators:
-                self.reason_ = GROWN
-        self._keep(trees, weights, best or t)
+                reason = GROWN
+        self._keep(nodes, starts, weights, best or t, reason)
+        if scores.endless:
+            warnings.warn(
+                f"{type(self).__name__}: in {scores.endless} of {t} rounds a tree parted the "
+                "classes without error, so that the best step is infinite with order=1 and l2=0; "
+                "set l2 above 0, or order=2, for probabilities that mean something",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
 
     def votes(self, X):
         """Output of every tree, (n, T + 1); the first is the constant to start from."""
         X, one = self._check_X(X), np.ones(1)
         votes = [
-            sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self.n_jobs)
+            sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self._threads())
             for t in range(self.weights_.size)
         ]
         return np.array(votes).T
 
     def _is_intact(self):
-        T, d = self.weights_.size, int(self.n_features_in_)
-        good = self.weights_.dtype == np.float64 and self.weights_.shape == (T,)
-        return good and check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
+        T, d = self.weights_.size, self.n_features_in_
+        return (
+            super()._is_intact()
+            and self._holds("weights_", (T,))
+            and check_trees(self.nodes_, self.starts_, d)
+            and self.starts_.size == T + 1 > 1
+        )
 
     def _scores(self, X):
         X = self._check_X(X)
-        return sum_trees(self.nodes_, self.starts_[:-1], self.weights_, X, self.n_jobs)
+        return sum_trees(self.nodes_, self.starts_[:-1], self.weights_, X, self._threads())
 
     def _staged_scores(self, X):
         X, total = self._check_X(X), 0.0
         for t, weight in enumerate(self.weights_):
             start = self.starts_[t : t + 1]
-            total = total + sum_trees(self.nodes_, start, weight[None], X, self.n_jobs)
+            total = total + sum_trees(self.nodes_, start, weight[None], X, self._threads())
             if t > 0:
                 yield total
 
     def _check_features(self):
         """Directions wanted (d,), or None, and the number of features to draw for a tree."""
         d, monotone, share = self.n_features_in_, self.monotonic_cst, self.max_features
+        share = d if share is None else share
         if monotone is not None:
             monotone = np.array(monotone, dtype=np.int64)
             if monotone.size != d:
@@ -1737,14 +1750,15 @@ class _Boosted(_Protocol):
 
     def _hold_out(self, X, y, weight, rng):
         """X, y, weight to train on, and a list of them to decide when to stop; of each class."""
-        labels = y if hasattr(self, "classes_") else np.zeros(y.size)
+        has_classes = self._estimator_type == "classifier"
+        labels = y if has_classes else np.zeros(y.size)
         held_out = np.zeros(y.size, dtype=bool)
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
             if rows.size < 2:
                 raise ValueError(
                     f"{type(self).__name__}: early_stopping needs two rows or more"
-                    f"{' of each class' * hasattr(self, 'classes_')} to hold some of them out, "
+                    f"{' of each class' * has_classes} to hold some of them out, "
                     f"got {rows.size}; set early_stopping=False"
                 )
             count = min(max(1, round(self.validation_fraction * rows.size)), rows.size - 1)
@@ -1811,13 +1825,26 @@ class _Boosted(_Protocol):
                         value[pair], *bounds[k]
                     ).mean()
 
-    def _keep(self, trees, weights, t):
+    def _check_sums(self, scores):
+        """Refuse numbers whose loss overflows; say so if no leaf can be heavy enough."""
+        who, least, total = type(self).__name__, self.min_child_weight, scores.sum_second
+        if not np.isfinite([scores.loss, scores.sum_g, total]).all():
+            raise ValueError(f"{who}: the loss overflows; scale y or sample_weight down")
+        if total < 2.0 * least:
+            warnings.warn(
+                f"{who}: no tree can have a split, since leaves of min_child_weight={least:g} are "
+                f"asked for and all rows together weigh {total:.3g} (second derivatives times "
+                "sample_weight); scale sample_weight to a mean of 1, or lower min_child_weight",
+                stacklevel=4,
+            )
+
+    def _keep(self, nodes, starts, weights, t, reason):
         """Set the fitted attributes: the first t trees, which may be fewer than were grown."""
-        self.nodes_ = np.concatenate(trees[: t + 1])
-        self.starts_ = np.cumsum([0, *map(len, trees[: t + 1])], dtype=np.int64)
+        self.starts_ = np.array(starts[: t + 2], dtype=np.int64)
+        self.nodes_ = nodes[: self.starts_[-1]].copy()
         self.weights_, self.trace_ = np.array(weights[: t + 1]), np.array(self.trace_[:t])
         self.n_iter_, self.objective_, self.residual_ = t, float(self.trace_[-1]), None
-        self.converged_ = self.reason_ != STOPPED
+        self.converged_, self.reason_ = reason != STOPPED, reason
         if self.early_stopping:
             self.validation_trace_ = np.array(self.validation_trace_)
         else:
@@ -1825,8 +1852,9 @@ class _Boosted(_Protocol):
         gains = np.bincount(self.nodes_["feature"], self.nodes_["gain"], self.n_features_in_)
         self.feature_importances_ = gains / gains.sum() if gains.any() else gains
 
-    def _report(self, t, objective):
-        """Keep the state of the round; True when the callback asks to stop."""
+    def _report(self, t, objective, nodes, starts, weights):
+        """Keep the state of the round, with the model so far for the callback; True when it asks
+        to stop."""
         self.n_iter_, self.objective_, info = t, objective, {"objective": objective}
         self.trace_.append(objective)
         if self.validation_trace_:
@@ -1834,7 +1862,20 @@ class _Boosted(_Protocol):
         if self.verbose:
             texts = "".join(f"  {name} {value:.9e}" for name, value in info.items())
             print(f"{type(self).__name__} {t:5d}{texts}")
-        return self.callback is not None and bool(self.callback(self, t, info))
+        if self.callback is None:
+            return False
+        self.nodes_, self.starts_ = nodes[: starts[-1]], np.array(starts, dtype=np.int64)
+        self.weights_, self.converged_ = np.array(weights), False
+        return bool(self.callback(self, t, info))
+
+
+def _extended(nodes, count, tree):
+    """nodes with a tree after the first count of them; twice the space where it runs out."""
+    stop = count + len(tree)
+    if stop > len(nodes):
+        nodes = np.concatenate([nodes[:count], np.zeros(stop, dtype=NODE)])
+    nodes[count:stop] = tree
+    return nodes
 
 
 def _outputs(tree, X):
@@ -1861,18 +1902,18 @@ class GradientBoosting(_Boosted):
     max_leaf_nodes : None or int >= 2
         Most leaves; the splits of the highest gain come first.
     min_samples_leaf : int >= 1
-        Fewest rows in a leaf.
+        Fewest rows in a leaf, whatever their weights.
     min_child_weight : float >= 0
-        Least sum of the second derivatives in a leaf (1 is common, and better on small noisy sets);
-        with order=1, of the weights.
+        Least sum of the second derivatives in a leaf, times the rows' weights; with order=1, of the
+        weights alone.
     max_bins : None or int from 2 to 256
         Most bins of a feature: splits are exact when it has no more values. None: always exact.
     l2 : float >= 0
-        Penalty on the squared values of the leaves.
+        Penalty on the squared values of the leaves; medians, of the absolute loss, have none.
     subsample : float in (0, 1]
         Share of the rows, drawn for each tree, that it is grown on.
-    max_features : float in (0, 1] or int >= 1
-        Share or number of the features, drawn for each tree, that it may use.
+    max_features : None, float in (0, 1] or int >= 1
+        Share or number of the features, drawn for each tree, that it may use; None: all.
     early_stopping : bool
         Whether rows are held out, and the number of trees is that of the least loss there.
     validation_fraction : float in (0, 1)
@@ -1881,14 +1922,17 @@ class GradientBoosting(_Boosted):
         Rounds without a lower loss there that end the run.
     monotonic_cst : None or list of -1, 0, 1
         For each feature whether the score may only rise (1) or only fall (-1) with it.
-    n_jobs : int >= 1
-        Threads for prediction.
-    random_state : None or int
+    class_weight : None, "balanced" or dict
+        Factors of the rows' weights by class; "balanced": all classes weigh the same.
+    n_jobs : None or int
+        Threads for prediction; None: 1, -1: as many as there are processors.
+    random_state : None, int, RandomState or Generator
         Seed of the draws.
     verbose : int
         1 prints a line a round.
     callback : None or callable
-        Called as callback(self, iteration, info) after every round; True stops.
+        Called as callback(self, iteration, info) after every round; True stops. The model it gets
+        is that of the rounds so far: it predicts and has a score.
 
     Attributes
     ----------
@@ -1907,6 +1951,14 @@ class GradientBoosting(_Boosted):
     -------
     >>> model = GradientBoosting(early_stopping=True, random_state=0).fit(X, y)
     >>> model.predict_proba(X), model.n_iter_, model.reason_
+
+    Early stopping on rows of one's own, once 10 rounds have not raised the best accuracy:
+
+    >>> scores = []
+    >>> def stop(model, iteration, info):
+    ...     scores.append(model.score(X_valid, y_valid))
+    ...     return iteration - np.argmax(scores) > 10
+    >>> model = GradientBoosting(callback=stop).fit(X, y)
     """
 
     _rules = {"loss": _one_of("log", "exponential", "squared"), **_Boosted._rules}
@@ -1915,8 +1967,8 @@ class GradientBoosting(_Boosted):
         self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
         max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
         subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
-        n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
-        callback=None,
+        n_iter_no_change=10, monotonic_cst=None, class_weight=None, n_jobs=1, random_state=None,
+        verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1971,8 +2023,13 @@ class GradientBoostingRegressor(_Boosted):
     order, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, \
 min_child_weight, max_bins, l2, subsample, max_features, early_stopping, validation_fraction, \
 n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in GradientBoosting
+
+    Attributes
+    ----------
+    delta_ : the delta of Huber's loss
     """
 
+    _estimator_type = "regressor"
     _rules = {
         "loss": _one_of("squared", "huber", "absolute"),
         "delta": (lambda v: v is None or 0 < v < np.inf, "None or a finite number > 0"),
@@ -1988,17 +2045,6 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
     ):  # fmt: skip
         self._set(locals())
 
-    def __sklearn_tags__(self):
-        from sklearn.utils import RegressorTags
-
-        tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.classifier_tags = "regressor", None
-        tags.regressor_tags = RegressorTags()
-        return tags
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "nodes_")
-
     def _check_params(self):
         super()._check_params()
         if self.loss == "absolute" and self.order == 2:
@@ -2009,15 +2055,23 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
 
     def _check_fit(self, X, y, sample_weight):
         X, y, weight = self._check_rows(X, y, sample_weight)
+        return X, self._targets(y), weight
+
+    def _targets(self, y):
+        """y as finite numbers whose squares are finite."""
+        who = type(self).__name__
+        if y.dtype.kind in "cmM":
+            raise ValueError(f"{who}: y must hold real numbers, got dtype {y.dtype}")
         try:
             y = np.ascontiguousarray(y, dtype=np.float64)
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__}: y must hold numbers ({error})") from None
-        if not np.isfinite(y).all():
-            raise ValueError(f"{type(self).__name__}: Input y contains NaN or infinity")
-        if not weight.any():
-            raise ValueError(f"{type(self).__name__}: sample_weight is zero on all rows")
-        return X, y, weight
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{who}: y must hold numbers ({error})") from None
+        if not (np.abs(y) < BOUND).all():
+            raise ValueError(
+                f"{who}: Input y contains NaN or infinity, or a number of {BOUND:g} or more; drop "
+                "such rows, or change the unit of y"
+            )
+        return y
 
     def _start(self, y, weight):
         """The best constant and delta; for Huber's loss a line search from the median finds it."""
@@ -2044,8 +2098,10 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
 
     def score(self, X, y, sample_weight=None):
         """R^2: the part of the variance of y that is explained; of a constant y, 1 or 0."""
-        y, w = np.asarray(y, dtype=np.float64), sample_weight
-        rest = np.average((y - self.predict(X)) ** 2, weights=w)
+        found = self.predict(X)
+        y = self._targets(self._check_y(y, found.size))
+        w = self._check_weight(sample_weight, found.size)
+        rest = np.average((y - found) ** 2, weights=w)
         whole = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
         return float(1.0 - rest / whole) if whole > 0 else float(rest == 0)
 
