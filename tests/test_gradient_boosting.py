@@ -124,7 +124,8 @@ def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally, s
         ours, tally["splits"] = node.ours, tally["splits"] + 1
         made = [s for s in node.splits if s[1] == ours["feature"]
                 and s[3] in (None, ours["missing_left"])
-                and math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)]  # fmt: skip
+                and math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
+        ]  # fmt: skip
         assert len(made) == 1, f"{ours} is no split of these rows"
         gain, *_, left = made[0]
         assert gain > -node.tie and gain >= node.best - node.tie, f"{ours}: gain {node.best:.9g}"
@@ -499,9 +500,8 @@ def test_class_weights_are_sample_weights(factors):
         expected = {name: w.sum() / (2 * w[labels == name].sum()) for name in ("up", "down")}
     passed = w * np.array([expected.get(label, 1.0) for label in labels])
     model = GradientBoosting(n_estimators=5, class_weight=factors).fit(X, labels, w)
-    assert_allclose(
-        model.votes(X), GradientBoosting(n_estimators=5).fit(X, labels, passed).votes(X)
-    )
+    same = GradientBoosting(n_estimators=5).fit(X, labels, passed)
+    assert_allclose(model.votes(X), same.votes(X), rtol=1e-7, atol=1e-12)
     plain = GradientBoosting(n_estimators=5).fit(X, labels, w)
     assert np.abs(model.votes(X) - plain.votes(X)).max() > 0.01
 
@@ -982,14 +982,14 @@ def test_the_callback_gets_the_model_so_far(cls, order):
     for sign in (1, -1):
         kept.clear()
         model.fit(X[train], sign * y[train])
-        plain = cls(order=order, n_estimators=9, subsample=0.9, random_state=0)
-        stages = [*plain.fit(X[train], sign * y[train]).staged_predict(X[test])]
+        assert len(kept) == 9 and model.converged_ and model.nodes_.base is None
         for t, (score, predicted, votes) in enumerate(kept):
-            assert_allclose(predicted, stages[t], rtol=1e-12, atol=1e-12)
-            assert_array_equal(votes, plain.votes(X[test])[:, : t + 2])
-        assert len(kept) == 9 and score == plain.score(X[test], y[test])
+            plain = cls(order=order, n_estimators=t + 1, subsample=0.9, random_state=0)
+            plain.fit(X[train], sign * y[train])
+            assert_array_equal(predicted, plain.predict(X[test]))
+            assert_array_equal(votes, plain.votes(X[test]))
+            assert score == plain.score(X[test], y[test])
         assert_array_equal(model.nodes_, plain.nodes_)
-        assert model.converged_ and model.nodes_.base is None
 
 
 def test_early_stopping_by_a_callback():
@@ -1222,7 +1222,7 @@ def test_errors_of_the_regressor():
         ((X, y[:-1]), r"y must have shape \(30,\)"),
         ((X, y, np.ones(3)), r"sample_weight must have shape \(30,\)"),
         ((X, y, -np.ones(30)), "sample_weight must be finite and >= 0"),
-        ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sum of sample_weight.* above 0"),
+        ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sum of sample_weight .*, got 0"),
         ((X, y, np.where(y > 0, np.nan, 1.0)), "sample_weight must be finite and >= 0"),
         ((X, np.where(y > 0, 1e150, y)), "y contains .* a number of 1e.150 or more"),
         ((X, y + 1j), "y must hold real numbers, got dtype complex"),
