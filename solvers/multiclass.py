@@ -37,8 +37,15 @@ import inspect
 import json
 import math
 import os
+import platform
+import re
+import stat
 import sys
+import threading
 import warnings
+import zipfile
+from contextlib import contextmanager, suppress
+from functools import wraps
 
 import numpy as np
 from numba import njit
@@ -48,8 +55,10 @@ MOST_CLASSES = 11  # of an exhaustive code: 1023 columns
 DRAWS = 100  # random codes, of which the one with the farthest words is taken
 
 
-# >>> shared: protocol 4
-FORMAT = 1  # of the model files
+# >>> shared: protocol 5
+FORMAT = 2  # of the model files
+BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+RANDOM = (np.random.RandomState, np.random.Generator)
 
 
 class ConvergenceWarning(UserWarning):
@@ -62,9 +71,94 @@ def kernel(function=None, **options):
         return lambda f: kernel(f, **options)
     cache = function.__module__ != "__main__"  # run as a script, the file is another module
     try:
-        return njit(cache=cache, error_model="numpy", **options)(function)
+        compiled = njit(cache=cache, error_model="numpy", **options)(function)
     except RuntimeError:
         return njit(error_model="numpy", **options)(function)
+    for name in ("load_overload", "save_overload") if cache else ():
+        setattr(compiled._cache, name, _spared(compiled._cache, name))
+    return compiled
+
+
+def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
+    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
+    function, index = getattr(cache, name), cache._cache_file._index_path
+
+    def spared(*args):
+        try:
+            return function(*args)
+        except Exception as error:  # damaged files make unpickling and linking raise anything
+            with suppress(OSError):
+                os.unlink(index)  # or it might lead to the data of an earlier version
+            if not told:
+                told.append(name)
+                warnings.warn(
+                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
+                    "are compiled instead. Free space on the disk, or delete that folder",
+                    stacklevel=2,
+                )
+
+    return spared
+
+
+def all_or_nothing(fit):
+    """A fit that starts without the attributes of an earlier one and, where it does not come to
+    its end, leaves the object as it was before."""
+
+    @wraps(fit)
+    def whole(self, *args, **kwargs):
+        before = vars(self)
+        self.__dict__ = {name: value for name, value in before.items() if name[-1] != "_"}
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    return whole
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # a device or a pipe
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
 
 
 def read_model(path):
@@ -73,6 +167,12 @@ def read_model(path):
         with open(path, "rb") as file:
             if file.read(2) != b"PK":
                 raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         header = json.loads(str(arrays.pop("header")))
@@ -94,6 +194,7 @@ def _checked(header):
         for name, value in header.get("models", {}).items()
     }
     params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
     return {"class": str(header["class"]), "params": params, "values": values, "models": models}
 
 
@@ -116,10 +217,11 @@ def _build(header, arrays, known, path, place=""):
     if set(params) - set(cls._param_names()):
         raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
     model = cls(**params)
-    vars(model).update({name: fitted[name] for name in fitted if name.endswith("_")})
+    is_name = re.compile(r"[a-z]\w*_").fullmatch
+    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
     try:
-        good = not fitted or model._is_intact()
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        good = model._is_intact() if fitted or not place else True
+    except Exception:  # damaged values may raise anything
         good = False
     if not good:
         raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
@@ -143,9 +245,72 @@ def _one_of(*choices):
     return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
 
 
+COMMON = {  # rules of the parameters that mean the same everywhere
+    "class_weight": (
+        lambda v: v is None or isinstance(v, dict) or v == "balanced",
+        "None, 'balanced' or a dict from class to factor",
+    ),
+    "n_jobs": (
+        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
+        "None, a number of threads, or -1 for all processors",
+    ),
+    "random_state": (
+        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
+        "None, an integer >= 0, a RandomState or a Generator",
+    ),
+    "callback": (lambda v: v is None or callable(v), "None or a function"),
+}
+
+
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        named = isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+        name, part = part if named else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
+
+
+def _labels(y, who):
+    """y as an array of labels of one kind, none of them missing."""
+    y = np.asarray(y)
+    lacks = np.zeros(y.shape, bool)
+    if y.dtype.kind == "O":
+        lacks = np.reshape([_is_missing(v) for v in y.flat], y.shape).astype(bool)
+        texts = np.reshape([isinstance(v, str) for v in y.flat], y.shape).astype(bool)
+        if not lacks.any() and texts.any() and not texts.all():
+            raise ValueError(
+                f"{who}: y mixes texts and numbers, such as {y[texts][0]!r} and {y[~texts][0]!r}; "
+                "pass labels of one kind"
+            )
+        y = y if texts.any() else np.array(y.tolist())
+    elif y.dtype.kind in "mM":
+        lacks = np.isnat(y)
+    elif y.dtype.kind == "f" and y.size and not np.isfinite([y.min(), y.max()]).all():
+        lacks = ~np.isfinite(y)
+    if lacks.any():
+        raise ValueError(
+            f"{who}: Input y contains NaN or infinity: row {np.argwhere(lacks)[0, 0]} has no "
+            "label; drop such rows first"
+        )
+    return y
+
+
+def _is_missing(value):
+    """Whether an object stands for a missing value: None, NaN and those of pandas."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+        return True
+
+
 class _Protocol:
     """What all estimators share: parameters, validation, labels, score, model files."""
 
+    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
+    class_weight = None  # a parameter of classifiers
     _allow_nan = False
     _multi_class = False
     _own_members = ()  # classes of this file that may be inside the model
@@ -160,25 +325,38 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a."""
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
         params = {name: getattr(self, name) for name in self._param_names()}
         for name, value in list(params.items()) if deep else ():
-            if hasattr(value, "get_params") and not isinstance(value, type):
-                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
         return params
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
         for path, value in sorted(params.items()):  # an estimator before its own parameters
             name, _, inner = path.partition("__")
-            known = name in self._param_names()
-            if not known or inner and not hasattr(getattr(self, name), "set_params"):
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
                 names = ", ".join(self._param_names())
                 raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
             if inner:
-                getattr(self, name).set_params(**{inner: value})
-            else:
-                setattr(self, name, value)
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
         return self
 
     def __repr__(self):
@@ -191,21 +369,59 @@ class _Protocol:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
+        kind, tags = self._estimator_type, self._more_tags()
+        several = ClassifierTags(multi_class=self._multi_class)
         return Tags(
-            estimator_type="classifier",
+            estimator_type=kind,
             target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(multi_class=self._multi_class),
-            input_tags=InputTags(allow_nan=self._allow_nan),
+            classifier_tags=several if kind == "classifier" else None,
+            regressor_tags=RegressorTags() if kind == "regressor" else None,
+            input_tags=InputTags(allow_nan=tags["allow_nan"], pairwise=tags["pairwise"]),
         )
 
+    def _more_tags(self):
+        """The tags as scikit-learn before 1.6 wants them."""
+        return {
+            "allow_nan": self._takes_nan(),
+            "pairwise": getattr(self, "kernel", None) == "precomputed",
+            "binary_only": self._estimator_type == "classifier" and not self._multi_class,
+            "requires_y": True,
+        }
+
+    def _takes_nan(self):
+        """Whether missing values in X end well; methods with members ask those."""
+        return self._allow_nan
+
+    def get_metadata_routing(self):
+        """What scikit-learn's routing of metadata asks for."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        if not hasattr(self, "_metadata_request"):
+            self._metadata_request = MetadataRequest(owner=type(self).__name__)
+            for method in ("fit", "score"):
+                request = getattr(self._metadata_request, method)
+                request.add_request(param="sample_weight", alias=None)
+        return self._metadata_request
+
+    def set_fit_request(self, *, sample_weight):
+        """Whether scikit-learn's meta-estimators pass sample_weight on to fit; returns self."""
+        self.get_metadata_routing().fit.add_request(param="sample_weight", alias=sample_weight)
+        return self
+
+    def set_score_request(self, *, sample_weight):
+        """Whether scikit-learn's meta-estimators pass sample_weight on to score; returns self."""
+        self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
+        return self
+
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "classes_")
+        return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules`: name -> (test, what it must be)."""
-        for name, (test, rule) in self._rules.items():
+        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
+        common = {name: rule for name, rule in COMMON.items() if name in self._param_names()}
+        for name, (test, rule) in (common | self._rules).items():
             value = getattr(self, name)
             try:
                 good = test(value)
@@ -213,6 +429,20 @@ class _Protocol:
                 good = False
             if not good:
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+
+    def _seed(self):
+        """A seed from random_state; drawn where that is a generator, or None."""
+        if isinstance(self.random_state, np.random.Generator):
+            return int(self.random_state.integers(2**63))
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return int(np.random.SeedSequence(self.random_state).entropy)
+
+    def _threads(self):
+        """Number of threads from n_jobs, not more than there are processors."""
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        jobs = 1 if self.n_jobs is None else int(self.n_jobs)
+        return min(jobs, count) if jobs > 0 else max(count + 1 + jobs, 1)
 
     def _check_X(self, X, fitting=False):
         """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
@@ -228,13 +458,7 @@ class _Protocol:
         names = getattr(X, "columns", None)
         if names is not None and not all(isinstance(name, str) for name in names):
             names = None
-        X = np.asarray(X)
-        if X.dtype.kind == "c":
-            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
-        try:
-            X = np.ascontiguousarray(X, dtype=np.float64)
-        except ValueError as error:
-            raise ValueError(f"{who}: X must hold numbers; encode texts first ({error})") from None
+        X = self._numbers(X)
         if X.ndim != 2:
             raise ValueError(
                 f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
@@ -251,7 +475,7 @@ class _Protocol:
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
             square = flat @ flat
-        if not np.isfinite(square):  # one quick pass; the exact look only on suspicion
+        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
             bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
             if bad.any():
                 row, column = np.argwhere(bad)[0]
@@ -259,12 +483,16 @@ class _Protocol:
                     f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
                     f"column {column}; fill in or drop such cells first"
                 )
+            if (abs(X) >= BOUND).any():
+                row, column = np.argwhere(abs(X) >= BOUND)[0]
+                raise ValueError(
+                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                    f"scale X, numbers have to be below {BOUND:g}"
+                )
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
             return X
         seen = getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
@@ -286,37 +514,80 @@ class _Protocol:
             warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
         return X
 
+    def _numbers(self, X):
+        """X as numbers; the gaps of a frame's nullable columns become NaN."""
+        who = type(self).__name__
+        if hasattr(X, "iloc"):
+            for name, kind in zip(X.columns, X.dtypes, strict=True) if X.ndim == 2 else ():
+                if getattr(kind, "kind", "O") in "mM":
+                    raise ValueError(
+                        f"{who}: X must hold numbers; column {name!r} holds dates ({kind}): turn "
+                        "them into numbers, such as days since the first"
+                    )
+            if X.ndim == 2 and not all(isinstance(kind, np.dtype) for kind in X.dtypes):
+                with suppress(TypeError, ValueError):
+                    X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
+        if X.dtype.kind in "mM":
+            raise ValueError(f"{who}: X must hold numbers, got dates ({X.dtype}): turn them first")
+        try:
+            return np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{who}: X must hold numbers; encode texts and fill in what is missing first "
+                f"({error})"
+            ) from None
+
+    def _check_y(self, y, n):
+        """y as it was passed, one entry for each of n rows."""
+        who = type(self).__name__
+        y = _labels(y, who)
+        y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.shape != (n,):
+            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        return y
+
+    def _check_weight(self, sample_weight, n):
+        """Example weights, one for each of n rows; ones if there are none."""
+        who = type(self).__name__
+        if sample_weight is None:
+            return np.ones(n)
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
+        if not 0 < weight.sum() < BOUND:
+            raise ValueError(
+                f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
+                f"{weight.sum():g}"
+            )
+        return weight
+
+    def _is_weighted(self, sample_weight):
+        return sample_weight is not None or self.class_weight is not None
+
     def _check_rows(self, X, y, sample_weight):
         """X, y as it is and the example weights: one of each for every row."""
         who = type(self).__name__
         if y is None:
             raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
         X = self._check_X(X, fitting=True)
-        n = X.shape[0]
         y = np.asarray(y)
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; "
                 "pass y.ravel() to avoid this",
                 _data_conversion_warning(),
-                stacklevel=4,
+                stacklevel=5,
             )
-            y = y.ravel()
-        if y.shape != (n,):
-            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
-        if y.dtype.kind == "f" and not np.isfinite([y.min(), y.max()]).all():
-            raise ValueError(f"{who}: Input y contains NaN or infinity")
-        if sample_weight is None:
-            return X, y, np.ones(n)
-        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        if weight.shape != (n,):
-            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
-        if not np.isfinite(weight).all() or (weight < 0).any():
-            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-        return X, y, weight
+        y = self._check_y(y, X.shape[0])
+        return X, y, self._check_weight(sample_weight, X.shape[0])
 
     def _check_fit(self, X, y, sample_weight):
-        """X, y and the example weights, all checked; sets classes_.
+        """X, y and the example weights times those of the classes, all checked; sets classes_.
 
         y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
         """
@@ -345,11 +616,41 @@ class _Protocol:
         if sample_weight is not None and not np.bincount(codes, weight).all():
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
+        if self.class_weight is not None:
+            weight = weight * self._class_factors(np.bincount(codes, weight))[codes.astype(np.intp)]
         if self._multi_class:
             return X, codes.astype(np.intp), weight
         signs = 2.0 * codes
         signs -= 1.0
         return X, signs, weight
+
+    def _class_factors(self, totals):
+        """Factor of each class; "balanced" gives all classes, of these weights, the same."""
+        who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
+        if not isinstance(given, dict):
+            return totals.sum() / (totals.size * totals)
+        for label in given:
+            if not any(label == c for c in known):
+                raise ValueError(
+                    f"{who}: class_weight names {label!r}, y has {', '.join(map(repr, known))}"
+                )
+        factors = [[f for label, f in given.items() if label == c] or [1.0] for c in known]
+        factors = np.array(factors, dtype=np.float64)[:, 0]
+        if not ((0 < factors) & (factors < BOUND)).all():
+            raise ValueError(f"{who}: class_weight must be finite and > 0, got {given!r}")
+        return factors
+
+    def _codes(self, y, n):
+        """Class numbers, from 0 on, of the labels of n rows; the model has to know them."""
+        y, codes = self._check_y(y, n), np.full(n, -1)
+        for k, c in enumerate(self.classes_):
+            codes[y == c] = k
+        if n and codes.min() < 0:
+            raise ValueError(
+                f"{type(self).__name__}: y holds {y[codes < 0][0]!r}, which is none of the classes "
+                f"of fit: {', '.join(str(c) for c in self.classes_)}"
+            )
+        return codes
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
@@ -360,11 +661,12 @@ class _Protocol:
 
     def score(self, X, y, sample_weight=None):
         """Share of rows whose predicted class is y."""
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right, weights=sample_weight))
+        found = self.predict(X)
+        right = found == self._check_y(y, found.size)
+        return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
     def save(self, path, notes=None):
-        """Write the fitted model to one .npz file, atomically.
+        """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
         `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
         """
@@ -379,15 +681,11 @@ class _Protocol:
             text = json.dumps(header, default=_plain)
         except TypeError as error:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
-        part = f"{os.fspath(path)}.{os.getpid()}.part"
-        try:
-            with open(part, "wb") as file:
-                np.savez(file, header=np.array(text), **arrays)
-            os.replace(part, path)
-        except BaseException:
-            if os.path.exists(part):
-                os.unlink(part)
-            raise
+        with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+            for name, array in ({"header": np.array(text)} | arrays).items():
+                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                with archive.open(part, "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
     def load(cls, path, members=()):
@@ -420,13 +718,37 @@ class _Protocol:
             elif name in fitted and isinstance(value, np.ndarray):
                 texts = value.dtype == object
                 arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+            elif name in fitted:
+                header["values"][name] = value
+            elif isinstance(value, dict):  # json would turn its keys into texts
+                header["params"][name] = {"pairs": [*value.items()]}
             else:
-                header["values" if name in fitted else "params"][name] = value
+                header["params"][name] = None if isinstance(value, RANDOM) else value
         return header
 
     def _is_intact(self):
-        """Whether what a file said fits together: kernels do not check bounds."""
-        return True
+        """Whether what a file said fits together, all that predict uses: kernels check no bounds.
+
+        An exception counts as no."""
+        self._check_params()
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        good = type(d) is int and d >= 1 and type(self.converged_) is bool
+        good &= names is None or names.shape == (d,) and names.dtype.kind == "U"
+        good &= isinstance(getattr(self, "notes_", {}), dict)
+        if self._estimator_type != "classifier":
+            return good
+        K, kind = self.classes_.size, self.classes_.dtype.kind
+        good &= self.classes_.shape == (K,) and (K >= 2 if self._multi_class else K == 2)
+        return good and kind in "biufUM" and bool((self.classes_[:-1] < self.classes_[1:]).all())
+
+    def _holds(self, name, shape, kind="f"):
+        """Whether an attribute is an array of this shape, None for any, of finite numbers: "f" of
+        float64, "i" of int64."""
+        value = getattr(self, name)
+        good = isinstance(value, np.ndarray) and value.dtype == {"f": "f8", "i": "i8"}[kind]
+        good = good and value.ndim == len(shape) and value.flags.c_contiguous
+        good = good and all(k in (None, n) for k, n in zip(shape, value.shape, strict=True))
+        return good and bool(np.isfinite(value).all())
 
 
 def _data_conversion_warning():
@@ -448,6 +770,47 @@ def _name_changes(names, seen):
 
 
 # <<< shared: protocol
+
+
+# >>> shared: members 1
+def takes_nan(member):
+    """Whether a member takes missing values: as ours say, or the tags of scikit-learn's."""
+    if hasattr(member, "_takes_nan"):
+        return member._takes_nan()
+    if hasattr(member, "__sklearn_tags__"):
+        return member.__sklearn_tags__().input_tags.allow_nan
+    return member._get_tags()["allow_nan"] if hasattr(member, "_get_tags") else False
+
+
+def takes_weights(member):
+    """Whether the fit of a member has sample_weight."""
+    return "sample_weight" in inspect.signature(member.fit).parameters
+
+
+def seeded_copy(member, rng):
+    """A copy of a member, with a seed from rng wherever it has a random_state."""
+    member, seed = copy.deepcopy(member), int(rng.integers(2**31))
+    for name in member.get_params() if hasattr(member, "get_params") else ():
+        if name.rpartition("__")[2] == "random_state":
+            member.set_params(**{name: seed})
+    return member
+
+
+def fit_member(member, X, y, weight=None, instead="leave out sample_weight and class_weight"):
+    """Train a member, with weights unless they are None; returns it."""
+    if weight is None:
+        member.fit(X, y)
+    elif takes_weights(member):
+        member.fit(X, y, sample_weight=weight)
+    else:
+        raise ValueError(
+            f"{type(member).__name__} takes no sample_weight in fit: {instead}, or choose members "
+            "that take weights"
+        )
+    return member
+
+
+# <<< shared: members
 
 
 # -- codes ----------------------------------------------------------------------------------------
@@ -545,6 +908,7 @@ class _Coded(_Protocol):
         """Missing values are the business of base; the built-in one takes none."""
         return not isinstance(self.base, str) and getattr(self.base, "_allow_nan", True)
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two or more classes y; sample_weight is passed on to base."""
         self._check_params()
