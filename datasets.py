@@ -68,6 +68,7 @@ MAX_REAL_CLASSES = 20  # more distinct numbers, not all whole: a regression targ
 MAX_LEVELS = 50  # a text column may always have this many levels
 MAX_CELLS = 2**30  # 8 GiB of float64: beyond lies a wrong index or an identifier column
 MAX_COLUMNS = 2**20  # each has a name and a kind; more of them are sparse, and do not fit anyway
+BOUND = 1e150  # numbers from here on are refused, as the methods do: their squares overflow
 SCALES = ("none", "minmax", "minmax01", "standard", "tanh")
 
 
@@ -104,7 +105,7 @@ def load(name_or_path, label=None, positive=None, schema=None) -> Dataset:
         name if the header has them, else by position; the label may be absent.
     """
     if schema is not None:
-        _check_schema(schema)
+        check_schema(schema)
         if positive is not None:
             raise DataError("load: the schema fixes the positive class; leave out positive")
     base, rule = _split_rule(name_or_path)
@@ -156,6 +157,60 @@ def _split_rule(name_or_path):
     if not os.path.exists(base) and (match := RULE.fullmatch(base)):
         return match["base"], (match["left"], match["right"])
     return base, None
+
+
+def check_schema(schema):
+    """Return classes and number of features; DataError unless `load` could have returned it."""
+
+    def texts(values):
+        return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+    def good(column):
+        levels, members = column["levels"], column.get("members", [])
+        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
+        groups = len(levels) if column["kind"] == "label" else 0
+        return (
+            isinstance(column["name"], str)
+            and texts(levels)
+            and len(set(levels)) == len(levels) >= least
+            and (least or not levels)
+            and isinstance(members, list)
+            and len(members) == groups
+            and all(texts(part) and part for part in members)
+        )
+
+    try:
+        whole = isinstance(schema, list) and all(good(column) for column in schema)
+        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
+        whole = whole and [column["kind"] for column in schema].count("label") == 1
+    except (AttributeError, KeyError, TypeError):  # a part is absent or of another kind
+        whole = False
+    if not whole:
+        raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
+    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
+    return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
+
+
+def class_weights(text, classes) -> dict:
+    """Read `name=factor,name=factor` for a method that knows classes by their codes.
+
+    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
+    """
+    if text is None or text == "balanced":
+        return {}
+    factors, rest = {}, ""
+    for part in str(text).split(","):
+        rest += f",{part}" if rest else part
+        name, _, factor = rest.rpartition("=")
+        name, value = name if name in classes else _shortest(name), _number(factor)
+        if name in classes and value is not None:  # else the name may have a comma in it
+            factors[classes.index(name)], rest = value, ""
+            if not 0 < value < np.inf:
+                raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
+    if rest or not factors:
+        known = f"of the classes {_listing(classes)}"
+        raise DataError(f"class_weight: {rest!r} is not balanced nor name=factor {known}")
+    return {"class_weight": factors}
 
 
 def names() -> list[dict]:
@@ -613,36 +668,6 @@ def _match(table, label, schema):
     return features, target
 
 
-def _check_schema(schema):
-    """Raise DataError unless `schema` is one that `load` could have returned."""
-
-    def texts(values):
-        return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-    def good(column):
-        levels, members = column["levels"], column.get("members", [])
-        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
-        groups = len(levels) if column["kind"] == "label" else 0
-        return (
-            isinstance(column["name"], str)
-            and texts(levels)
-            and len(set(levels)) == len(levels) >= least
-            and (least or not levels)
-            and isinstance(members, list)
-            and len(members) == groups
-            and all(texts(part) and part for part in members)
-        )
-
-    try:
-        whole = isinstance(schema, list) and all(good(column) for column in schema)
-        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
-        whole = whole and [column["kind"] for column in schema].count("label") == 1
-    except (AttributeError, KeyError, TypeError):  # a part is absent or of another kind
-        whole = False
-    if not whole:
-        raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
-
-
 def _describe(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories."""
     column, name = table.columns[j], table.names[j]
@@ -693,10 +718,11 @@ def _encode(table, features, kinds):
             X[at >= 0, at[at >= 0]] = 1.0
             unseen += (at < 0).sum()
             names += [f"{kind['name']}={level}" for level in kind["levels"]]
-    if (infinite := np.isinf(X)).any():
-        k = int(infinite.any(axis=0).argmax())
-        j, row = int(np.repeat(features, sizes)[k]), int(infinite[:, k].argmax())
-        raise table.error(j, f"{X[row, k]} is not a finite number; correct it or write ?", row)
+    if (large := (X >= BOUND) | (X <= -BOUND)).any():
+        k = int(large.any(axis=0).argmax())
+        j, row = int(np.repeat(features, sizes)[k]), int(large[:, k].argmax())
+        wrong = f"{X[row, k]:g} is not a finite number below {BOUND:g}; correct it or write ?"
+        raise table.error(j, wrong, row)
     if unseen:
         table.notes.append(f"categories not seen in training: {unseen} cells; no indicator is set")
     if levels := [len(kind["levels"]) for kind in kinds if kind["levels"]]:
@@ -811,7 +837,8 @@ class Preprocess:
         standard    (x - mean) / std
         tanh        tanh((x - mean) / std)
 
-    A column that is constant in the training rows becomes 0 (except with none).
+    A column that is constant in the training rows, or spread less than 1e-150, becomes 0 (except
+    with none).
 
     `fit` sets fill_, center_ and spread_, arrays (d,): the scaled value is (x - center_) / spread_,
     or 0 where spread_ is 0; and missing_, the number of gaps in the training rows.
@@ -842,7 +869,8 @@ class Preprocess:
             self.center_, self.spread_ = low, high - low
         else:
             self.center_, self.spread_ = X.mean(axis=0), X.std(axis=0)
-        self.spread_[low == high] = 0.0  # rounding may leave a constant column a tiny std
+        # rounding may leave a constant column a tiny std, and to divide by 1e-300 would overflow
+        self.spread_[(low == high) | (self.spread_ < 1 / BOUND)] = 0.0
         return self
 
     def transform(self, X):

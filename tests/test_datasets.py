@@ -220,6 +220,35 @@ def test_class_errors(name, options, message):
         load(name, **options)
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (None, {}),
+        ("balanced", {}),
+        ("a=2", {0: 2}),
+        ("a=2,", {0: 2}),
+        ("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}),
+        ("d=1,e=3", {2: 3}),
+        ("+1.0=4", {3: 4}),
+    ],
+)
+def test_class_weights(text, expected):
+    found = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
+    assert found == ({"class_weight": expected} if expected else {})
+
+
+@pytest.mark.parametrize("text", ["x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""])
+def test_wrong_class_weights(text):
+    with pytest.raises(DataError, match=r"is not balanced nor name=factor of the classes a, b"):
+        datasets.class_weights(text, ["a", "b"])
+
+
+@pytest.mark.parametrize("factor", ["0", "-1", "inf", "1e999"])
+def test_class_weights_out_of_range(factor):
+    with pytest.raises(DataError, match=f"{factor} for 'b'; factors are finite and > 0"):
+        datasets.class_weights(f"a=1,b={factor}", ["a", "b"])
+
+
 def test_rules_work_for_files(write):
     data = load(f"{write(TABLE)}:yes-vs-no")
     assert data.classes == ["yes", "no"] and data.name == "t:yes-vs-no"
@@ -412,6 +441,7 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("a,label\n1,0\n2,0\n", "only one class, 0;"),
         ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
         ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
+        ("a,b,label\nu,1,0\nv,-1e150,1\n", "line 3, column 'b': -1e.150 is not a .* below 1e.150"),
         ("a,b,label\n1,,0\n2,NA,1\n", "column 'b': all cells are missing"),
         ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
         ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
@@ -582,7 +612,7 @@ def test_late_text_column(write, monkeypatch):
 @given(st.data(), st.integers(2, 8), st.integers(1, 4), st.sampled_from(",;\t"))
 def test_round_trip(tmp_path_factory, data, n, d, delimiter):
     """Each table comes back as itself: numbers equal, every text under its own indicator."""
-    number = st.floats(allow_nan=False, allow_infinity=False)
+    number = st.floats(-1e149, 1e149)
     text = st.sampled_from(["red", "a b", 'say "hi"', "x;y", "p,q", "ü", "1_0", "tab\tbed", "o'"])
     columns = [
         data.draw(st.lists(st.one_of(st.none(), kind), min_size=n, max_size=n))
@@ -834,6 +864,14 @@ def test_constant_columns_become_zero(scale):
     prep = Preprocess(scale).fit(X)
     Z = prep.transform(np.vstack([X, [[5, 5, 5]]]))
     assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
+
+
+@pytest.mark.parametrize("scale", datasets.SCALES)
+def test_extreme_numbers_scale_to_finite_ones(write, scale):
+    path = write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n")
+    data = load(path)
+    assert np.isfinite(Preprocess(scale).fit(data.X).transform(data.X)).all()
+    assert np.isfinite(Preprocess(scale).fit(data.X).transform(np.ones((1, 2)))).all()
 
 
 def test_gaps_may_stay():
