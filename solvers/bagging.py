@@ -417,7 +417,7 @@ class _Protocol:
 
     def _check_params(self):
         """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in self._param_names()}
+        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
         for name, (test, rule) in (common | self._rules).items():
             value = getattr(self, name)
             try:
@@ -556,10 +556,12 @@ class _Protocol:
             raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-        if not 0 < weight.sum() < BOUND:
+        with np.errstate(over="ignore"):
+            total = weight.sum()
+        if not 0 < total < BOUND:
             raise ValueError(
                 f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
-                f"{weight.sum():g}"
+                f"{total:g}"
             )
         return weight
 
@@ -644,8 +646,8 @@ class _Protocol:
             codes[y == c] = k
         if n and codes.min() < 0:
             raise ValueError(
-                f"{type(self).__name__}: y holds {y[codes < 0][0]!r}, which is none of the classes "
-                f"of fit: {', '.join(str(c) for c in self.classes_)}"
+                f"{type(self).__name__}: y holds {y[codes < 0].tolist()[0]!r}, which is none of "
+                f"the classes of fit: {', '.join(str(c) for c in self.classes_)}"
             )
         return codes
 
