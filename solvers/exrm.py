@@ -471,7 +471,7 @@ class _Protocol:
 
     def _check_params(self):
         """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in self._param_names()}
+        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
         for name, (test, rule) in (common | self._rules).items():
             value = getattr(self, name)
             try:
@@ -483,11 +483,12 @@ class _Protocol:
 
     def _seed(self):
         """A seed from random_state; drawn where that is a generator, or None."""
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**63))
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1))
-        return int(np.random.SeedSequence(self.random_state).entropy)
+        state = self.random_state
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**63))
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        return np.random.SeedSequence().entropy if state is None else int(state)
 
     def _threads(self):
         """Number of threads from n_jobs, not more than there are processors."""
@@ -610,10 +611,12 @@ class _Protocol:
             raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(f"{who}: sample_weight must be finite and >= 0")
-        if not 0 < weight.sum() < BOUND:
+        with np.errstate(over="ignore"):
+            total = weight.sum()
+        if not 0 < total < BOUND:
             raise ValueError(
                 f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
-                f"{weight.sum():g}"
+                f"{total:g}"
             )
         return weight
 
@@ -698,8 +701,8 @@ class _Protocol:
             codes[y == c] = k
         if n and codes.min() < 0:
             raise ValueError(
-                f"{type(self).__name__}: y holds {y[codes < 0][0]!r}, which is none of the classes "
-                f"of fit: {', '.join(str(c) for c in self.classes_)}"
+                f"{type(self).__name__}: y holds {y[codes < 0].tolist()[0]!r}, which is none of "
+                f"the classes of fit: {', '.join(str(c) for c in self.classes_)}"
             )
         return codes
 

@@ -19,6 +19,7 @@ import datasets
 from solvers import cqboost
 from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
 from tests import hard_cqboost
+from tests.test_contract import NOT_FOR
 
 pytestmark = pytest.mark.bounds
 METHODS = CqBoost, MDBoost, MinCq, LPBoost, CGBoost
@@ -968,7 +969,7 @@ def test_bad_parameters_are_named(cls):
         with pytest.raises(ValueError, match=f"^{cls.__name__}: {text}"):
             cls(**params).fit(X, y)
     model = cls().fit(X, y)
-    with pytest.raises(ValueError, match="y must hold the class of each of 30 rows, -1 or 1"):
+    with pytest.raises(ValueError, match="y holds 0, which is none of the classes of fit: -1, 1"):
         model.margins(X, np.where(y > 0, 1, 0))
 
 
@@ -977,7 +978,10 @@ def test_check_estimator_with_the_other_master(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = checks.check_estimator(cls(master="active-set"), on_skip=None, on_fail=None)
+        results = checks.check_estimator(
+            cls(master="active-set"), on_skip=None, on_fail=None,
+            expected_failed_checks=NOT_FOR.get(cls.__name__),
+        )  # fmt: skip
     assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
 
 

@@ -890,16 +890,16 @@ def test_a_fit_that_fails_leaves_the_object_as_it_was():
 
 @pytest.mark.parametrize(
     ("params", "factor"),
-    [({}, 1e160), ({"kernel": "linear"}, 1e160), ({"kernel": "poly", "degree": 9}, 1e20),
+    [({}, 1e149), ({"kernel": "linear"}, 1e149), ({"kernel": "poly", "degree": 9}, 1e20),
      ({"kernel": "poly", "gamma": 1e10, "degree": 20}, 1.0), ({"gamma": 1e300}, 1.0),
-     ({"kernel": "precomputed"}, 1e155)],
+     ({"kernel": "precomputed"}, 1e150)],
 )  # fmt: skip
 def test_kernel_values_that_are_not_finite_are_refused(params, factor):
     X, y = heart(30)
     X = X @ X.T if "precomputed" in params.values() else X
     if params == {"kernel": "poly", "degree": 9}:
         params = params | {"gamma": 1.0}
-    with pytest.raises(ValueError, match=r"X is too large for kernel=.*scale X"):
+    with pytest.raises(ValueError, match=r"X is too large.*scale X"):
         NuSVM(**params).fit(X * factor, y)
 
 

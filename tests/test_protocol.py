@@ -1,0 +1,670 @@
+"""The shared protocol under hostile use: state, labels, weights, files, caches of all classes."""
+
+import copy
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from solvers.adaboost_nc import AdaBoost
+from solvers.combine import Voting
+from solvers.cqboost import CqBoost, LPBoost, MinCq
+from solvers.exrm import PSVM, ExRM
+from solvers.gradient_boosting import GradientBoostingRegressor
+from tests.test_contract import FILES, ROOT, every, make, nested, table, variants
+
+# no vote, or no sensible one, before the end of the fit
+WITHOUT_PARTS = {"ExRM", "PSVM", "DRM", "NuSVM", "Stacking", "Calibrated", "OneVsRest", "ECOC"}
+
+
+def state(model):
+    """The attributes as they are: the very same objects."""
+    return dict(vars(model))
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(one[name] is two[name] for name in one)
+
+
+# -- state ----------------------------------------------------------------------------------------
+@every
+def test_a_failed_fit_leaves_the_object_as_it_was(cls):
+    X, y = table()
+    wide, names = table(80, 7)
+    weight = np.ones(80)
+    weight[5] = np.nan
+    for model in variants(cls):
+        before = state(model)
+        with pytest.raises(ValueError, match="only one class"):
+            model.fit(X, np.full(120, "yes"))
+        assert same(state(model), before)
+        before, decision = state(model.fit(X, y)), model.decision_function(X)
+        for arguments in ((wide, np.full(80, "a")), (wide, names[1:]), (wide, names, weight)):
+            with pytest.raises(ValueError):
+                model.fit(*arguments)
+            assert same(state(model), before)
+        with pytest.raises(ValueError, match="X has 7 features"):
+            model.predict(wide)
+        assert_array_equal(model.decision_function(X), decision)
+
+
+@every
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_interrupted_fit_leaves_the_object_as_it_was(cls, error):
+    if "callback" not in inspect.signature(cls).parameters:
+        pytest.skip("has no callback")
+    X, y = table()
+
+    def interrupt(model, iteration, info):
+        raise error
+
+    for model in variants(cls):
+        before = state(model.fit(X, y).set_params(callback=interrupt))
+        with pytest.raises(error):
+            model.fit(*table(90, 3, seed=1))
+        assert same(state(model), before) and model.decision_function(X).shape == (120,)
+
+
+@every
+def test_nothing_of_an_earlier_fit_stays(cls):
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    for model in variants(cls):
+        model.fit(X, y)
+        names = vars(model).keys()
+        frame = pandas.DataFrame(X, columns=list("abcd"))
+        assert vars(model.fit(frame, y)).keys() == names | {"feature_names_in_"}
+        model.notes_ = {"of": "the first"}
+        assert vars(model.fit(X, y)).keys() == names
+
+
+def test_no_attribute_of_another_kernel_stays():
+    X, y = table()
+    model = ExRM(kernel="rbf").fit(X, y)
+    assert hasattr(model, "landmarks_")
+    names = vars(ExRM().fit(X, y)).keys()
+    assert vars(model.set_params(kernel="linear").fit(X, y)).keys() == names
+    model = CqBoost(voters="rbf", mu=0.01).fit(X, y)
+    assert hasattr(model, "centres_")
+    names = vars(CqBoost().fit(X, y)).keys()
+    assert vars(model.set_params(voters="stumps", mu=0.01).fit(X, y)).keys() == names
+
+
+@every
+def test_the_callback_sees_the_model_so_far(cls):
+    """Also where the object was fitted before: stopped there, the model is what was seen."""
+    if "callback" not in inspect.signature(cls).parameters:
+        pytest.skip("has no callback")
+    X, y = table(seed=1)
+    other, labels = table(50, seed=2)
+    seen = []
+
+    def look(model, iteration, info):
+        if cls.__name__ in WITHOUT_PARTS:
+            with pytest.raises(ValueError, match="not fitted"):
+                model.predict(other)
+            seen.append(None)
+        else:
+            seen.append((model.score(other, labels), model.decision_function(other)))
+        return len(seen) == 2
+
+    for model in variants(cls):
+        seen.clear()
+        model.fit(*table(seed=3)).set_params(callback=look)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X, y)
+        assert seen
+        if seen[-1] is not None:
+            assert model.score(other, labels) == seen[-1][0]
+            assert_array_equal(model.decision_function(other), seen[-1][1])
+
+
+def test_early_stopping_by_column_generation():
+    X, y = table(200, seed=5)
+    X_valid, y_valid = table(200, seed=6)
+    for cls, options in ((CqBoost, {"mu": 0.001}), (LPBoost, {"C": 0.1}), (MinCq, {})):
+        scores = []
+
+        def stop(model, iteration, info, scores=scores):
+            scores.append(model.score(X_valid, y_valid))
+            return iteration >= 3 and max(scores[-2:]) <= scores[-3]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = cls(**options, callback=stop).fit(X, y)
+        assert model.n_iter_ == len(scores) and model.score(X_valid, y_valid) == scores[-1]
+    seen = {}
+
+    def keep(model, iteration, info):
+        seen[info["columns"]] = model.decision_function(X_valid)
+
+    CqBoost(mu=0.01, callback=keep).fit(X, y)
+    assert len(seen) > 3
+    for k in sorted(seen)[:-1]:  # the vote of the first k columns is that of a fit with k columns
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = CqBoost(mu=0.01, max_columns=k).fit(X, y)
+        assert_allclose(model.decision_function(X_valid), seen[k], atol=1e-12)
+
+
+# -- labels, numbers, weights ---------------------------------------------------------------------
+@every
+def test_score_checks_y(cls):
+    X, y = table()
+    model = make(cls).fit(X, y)
+    good = model.score(X, y)
+    assert good > 0.7
+    assert model.score(X, y[:, None]) == good == model.score(X, list(y))
+    for wrong in (y[:-1], y[:1], y[0], np.tile(y, (2, 1)), np.append(y, "no")):
+        with pytest.raises(ValueError, match=r"y must have shape \(120,\)"):
+            model.score(X, wrong)
+    weight = np.where(model.predict(X) == y, 3.0, 1.0)
+    expected = 3.0 * good / (3.0 * good + 1.0 - good)
+    assert model.score(X, y, weight) == pytest.approx(expected, abs=1e-12)
+    for wrong in (weight[1:], -weight, np.full(120, np.nan), np.zeros(120)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            model.score(X, y, wrong)
+
+
+def test_regressors_score_checks_y():
+    X = table()[0]
+    y = X[:, 0] + 0.1 * X[:, 1]
+    model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
+    good = model.score(X, y)
+    assert 0.8 < good < 1 and model.score(X, y[:, None]) == good
+    for wrong in (y[:-1], y[0], np.tile(y, (2, 1))):
+        with pytest.raises(ValueError, match=r"y must have shape \(120,\)"):
+            model.score(X, wrong)
+
+
+@every
+def test_labels_that_are_missing_or_mixed(cls):
+    X, y = table()
+    for gap in (None, np.nan, float("nan")):
+        labels = y.astype(object)
+        labels[7] = gap
+        with pytest.raises(ValueError, match="row 7 has no label"):
+            make(cls).fit(X, labels)
+    labels = y.astype(object)
+    labels[7] = 3
+    with pytest.raises(ValueError, match="mixes texts and numbers, such as 'no' and 3"):
+        make(cls).fit(X, labels)
+
+
+@every
+def test_pandas_with_gaps(cls):
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    X = np.round(3.0 * X)
+    frame = pandas.DataFrame(X.astype(int), columns=list("abcd"))
+    nullable = frame.astype({"a": "Int64", "b": "Int32", "c": "Float64"})
+    labels = pandas.Series(y == "yes").astype("Int64")
+    expected = make(cls).fit(frame, y == "yes").decision_function(frame)
+    model = make(cls).fit(nullable, labels)
+    assert_array_equal(model.decision_function(nullable), expected)
+    assert model.score(nullable, labels) == np.mean((expected >= 0) == (y == "yes"))
+    assert model.classes_.dtype.kind in "bi"
+    labels[3] = pandas.NA
+    with pytest.raises(ValueError, match="row 3 has no label"):
+        make(cls).fit(nullable, labels)
+    nullable.loc[4, "a"] = pandas.NA
+    if cls._allow_nan is False:
+        with pytest.raises(ValueError, match="nan in row 4, column 0"):
+            model.predict(nullable)
+    else:
+        gaps = X.copy()
+        gaps[4, 0] = np.nan
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = model.decision_function(gaps)
+        assert_array_equal(model.decision_function(nullable), found)
+    dates = frame.assign(b=pandas.Timestamp("2020-02-02"))
+    for bad in (dates, dates.b.to_frame(), dates.b.to_frame().to_numpy(), dates.to_numpy()):
+        with pytest.raises((ValueError, TypeError), match="X must hold numbers"):
+            make(cls).fit(bad, y)
+    with pytest.raises(ValueError, match="column 'b' holds dates"):
+        make(cls).fit(dates, y)
+
+
+@every
+def test_extreme_numbers_are_refused(cls):
+    """One rule for all methods: below the bound squares are finite, from it on X is refused."""
+    X, y = table()
+    weights = np.full(120, 1e308)
+    with pytest.raises(ValueError, match="sum of sample_weight must be above zero and below 1e"):
+        make(cls).fit(X, y, weights)
+    for size in (1e150, 1e155, 1e300):
+        large = X.copy()
+        large[5, 1] = -size
+        with pytest.raises(ValueError, match="X is too large: -1e.* in row 5, column 1"):
+            make(cls).fit(large, y)
+        with pytest.raises(ValueError, match="X is too large"):
+            make(cls).fit(X, y).predict(large)
+
+
+@every
+def test_class_weights_are_example_weights(cls):
+    X, y = table()
+    y[:30] = "yes"
+    is_drawn = {"AdaBoostNC", "Bagging"}  # rows in proportion to their weights, which are scaled
+    factors = {"no": 0.5, "yes": 3.0}
+    weight = np.where(y == "yes", 3.0, 0.5)
+    for model in variants(cls):
+        model.set_params(class_weight=factors)
+        expected = make(cls, **{**model.get_params(deep=False), "class_weight": None})
+        found = model.fit(X, y).decision_function(X)
+        assert_array_equal(found, expected.fit(X, y, weight).decision_function(X))
+        if cls.__name__ not in is_drawn:
+            assert not np.array_equal(found, expected.fit(X, y).decision_function(X))
+        rare = 120.0 / (2.0 * np.where(y == "yes", (y == "yes").sum(), (y == "no").sum()))
+        balanced = model.set_params(class_weight="balanced").fit(X, y).decision_function(X)
+        assert_array_equal(balanced, expected.fit(X, y, rare).decision_function(X))
+    codes = (y == "yes").astype(int)
+    for labels in ({0: 0.5, 1: 3.0}, {np.int64(0): 0.5, True: 3.0}):
+        make(cls, class_weight=labels).fit(X, codes)
+    with pytest.raises(ValueError, match=r"class_weight names '1', y has 0, 1"):
+        make(cls, class_weight={"1": 2.0}).fit(X, codes)
+    for wrong in ({"no": -1.0}, {"no": np.nan}, {"no": 0.0}, {"no": np.inf}):
+        with pytest.raises(ValueError, match="class_weight must be finite and > 0"):
+            make(cls, class_weight=wrong).fit(X, y)
+    for wrong in ("even", 3, [1, 2]):
+        with pytest.raises(ValueError, match="class_weight must be None, 'balanced' or a dict"):
+            make(cls, class_weight=wrong).fit(X, y)
+
+
+@every
+def test_unknown_labels_are_refused(cls):
+    X, y = table()
+    model = make(cls).fit(X, y)
+    for name in ("margins", "error_correlation"):
+        if hasattr(model, name):
+            strange = y.copy()
+            strange[3] = "x"
+            with pytest.raises(ValueError, match="y holds .*'x'.*none of the classes"):
+                getattr(model, name)(X, strange)
+            with pytest.raises(ValueError, match="y must have shape"):
+                getattr(model, name)(X, y[1:])
+
+
+# -- scikit-learn's habits ------------------------------------------------------------------------
+@every
+def test_random_states(cls):
+    if "random_state" not in inspect.signature(cls).parameters:
+        pytest.skip("draws nothing")
+    X, y = table()
+    for kind in (np.random.RandomState, np.random.default_rng):
+        one, two = (cls(random_state=kind(3)).fit(X, y).decision_function(X) for _ in range(2))
+        assert_array_equal(one, two)
+    for wrong in (-1, "a", 1.5):
+        with pytest.raises(ValueError, match="random_state must be None, an integer >= 0"):
+            cls(random_state=wrong).fit(X, y)
+
+
+def test_a_generator_moves_on():
+    """Two fits of one object with a generator draw two samples, as in scikit-learn."""
+    X, y = table()
+    for kind in (np.random.RandomState, np.random.default_rng):
+        model = ExRM(sampling="bootstrap", random_state=kind(0))
+        one, two = (model.fit(X, y).coef_ for _ in range(2))
+        assert not np.array_equal(one, two)
+
+
+@every
+def test_numbers_of_threads(cls):
+    if "n_jobs" not in inspect.signature(cls).parameters:
+        pytest.skip("has no threads")
+    X, y = table()
+    expected = make(cls, n_jobs=1).fit(X, y).decision_function(X)
+    for jobs in (None, -1, -2, 2, 10**9):
+        model = make(cls, n_jobs=jobs).fit(X, y)
+        assert_array_equal(model.decision_function(X), expected)
+        assert 1 <= model._threads() <= os.cpu_count()
+    with pytest.raises(ValueError, match="n_jobs must be None, a number of threads, or -1"):
+        make(cls, n_jobs=0).fit(X, y)
+
+
+@every
+def test_old_scikit_learn_knows_the_kind(cls):
+    """Before version 1.6 the kind of an estimator is read from these."""
+    assert cls._estimator_type == "classifier"
+    assert GradientBoostingRegressor._estimator_type == "regressor"
+    tags = cls()._more_tags()
+    assert tags["binary_only"] == (not cls._multi_class) and not tags["pairwise"]
+    assert tags["allow_nan"] == cls().__sklearn_tags__().input_tags.allow_nan
+
+
+@every
+def test_sample_weights_are_routed(cls):
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_validate
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = table()
+    got = []
+
+    class Watched(cls):
+        def fit(self, X, y, sample_weight=None):
+            got.append(sample_weight)
+            return super().fit(X, y, sample_weight)
+
+        __init__ = cls.__init__
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = clone(Watched().set_fit_request(sample_weight=True))
+        asked.set_score_request(sample_weight=False)
+        cross_validate(asked, X, y, cv=2, params={"sample_weight": np.arange(1.0, 121.0)})
+        assert len(got) == 2 and all(weight is not None for weight in got)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        make_pipeline(scaler, asked).fit(X, y, sample_weight=np.ones(120))
+        assert got[-1] is not None
+        refused = Watched().set_fit_request(sample_weight=False)
+        refused.set_score_request(sample_weight=False)
+        with pytest.raises(TypeError, match="sample_weight"):
+            cross_validate(refused, X, y, cv=2, params={"sample_weight": np.ones(120)})
+        with pytest.raises(Exception, match="sample_weight"):  # neither asked for nor refused
+            cross_validate(Watched(), X, y, cv=2, params={"sample_weight": np.ones(120)})
+
+
+def test_nested_parameters_of_lists():
+    plain = Voting([PSVM(), AdaBoost()])
+    named = Voting([("svm", PSVM()), ("boost", AdaBoost())])
+    assert plain.get_params()["members__0__lam"] == 2.0
+    assert plain.get_params()["members__1"] is plain.members[1]
+    assert named.get_params()["members__boost__n_estimators"] == 100
+    assert "members__0__lam" not in plain.get_params(deep=False)
+    plain.set_params(members__0__lam=0.5, members__1=PSVM(lam=7.0))
+    assert [member.lam for member in plain.members] == [0.5, 7.0]
+    named.set_params(members__svm__lam=0.5, members__boost=PSVM(lam=7.0))
+    assert [(name, member.lam) for name, member in named.members] == [("svm", 0.5), ("boost", 7.0)]
+    for model, path in (
+        (plain, "members__2__lam"), (plain, "members__x"), (named, "members__0__lam"),
+        (plain, "members__0__nonsense"), (plain, "how__x"), (plain, "none__0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="has no parameter"):
+            model.set_params(**{path: 1})
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import GridSearchCV
+
+    X, y = table()
+    grid = GridSearchCV(plain, {"members__0__lam": [1e-6, 1.0]}, cv=2).fit(X, y)
+    assert grid.best_params_["members__0__lam"] in (1e-6, 1.0)
+    assert plain.members[0].lam == 0.5
+
+
+# -- files ----------------------------------------------------------------------------------------
+@every
+def test_equal_fits_give_equal_files(cls, tmp_path):
+    X, y = table()
+    secret = b"a secret of another part of the program, "
+    for model in variants(cls):
+        files = []
+        for k in range(3):
+            remains = [np.frombuffer(secret * 50_000, np.uint8).copy() for _ in range(8)]
+            del remains  # memory that is used again without being set would hold it
+            path = tmp_path / f"{k}.npz"
+            twin = model if k == 1 else copy.deepcopy(model).fit(X, y)
+            (model.fit(X, y) if k == 1 else twin).save(path)
+            files.append(path.read_bytes())
+        assert files[0] == files[1] == files[2]
+        assert secret not in files[0]
+
+
+@every
+def test_parameters_come_back(cls, tmp_path):
+    X, y = table()
+    path = tmp_path / "model.npz"
+    model = make(cls, class_weight={0: 1.0, 1: 2.5}).fit(X, (y == "yes").astype(int))
+    model.callback = lambda *_: False
+    model.save(path)
+    again = cls.load(path)
+    assert again.class_weight == {0: 1.0, 1: 2.5} and getattr(again, "callback", None) is None
+    again.fit(X, (y == "yes").astype(int))
+    if "random_state" in inspect.signature(cls).parameters:
+        model = cls(random_state=np.random.default_rng(0)).fit(X, y)
+        model.save(path)
+        assert cls.load(path).random_state is None
+
+
+def mutants(header, arrays, rng):
+    """Copies of a model's parts, each with one thing wrong."""
+    leaves = []
+
+    def walk(value, path):
+        if isinstance(value, dict) and value:
+            for key in value:
+                walk(value[key], (*path, key))
+        elif isinstance(value, list) and value:
+            for k in rng.permutation(len(value))[:3]:
+                walk(value[k], (*path, int(k)))
+        else:
+            leaves.append(path)
+
+    walk(header, ())
+    odd = [None, True, -1, 0, 7, 10**9, 1e308, float("inf"), float("nan"), "", "x", [], {}, [[1]]]
+    for path in leaves:
+        for k in rng.permutation(len(odd))[:3]:
+            new = json.loads(json.dumps(header))
+            place = new
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = odd[k]
+            yield f"{path} = {odd[k]!r}", new, arrays
+        new = json.loads(json.dumps(header))
+        place = new
+        for key in path[:-1]:
+            place = place[key]
+        del place[path[-1]]
+        yield f"without {path}", new, arrays
+    for name, value in arrays.items():
+        value = np.atleast_1d(value)
+        wrong = [value[:-1], value[:0], value[None], np.append(value, value), value.astype("S9")]
+        if value.dtype.kind in "fi":
+            wrong += [value - 10**6, value.astype("f4"), value.astype("i2"), value * np.nan]
+            wrong += [np.full_like(value, value.max() + 1)]
+        for key in value.dtype.names or ():
+            for shift in (-1, 1, 10**6):
+                wrong.append(value.copy())
+                wrong[-1][key] += shift
+        for k, new in enumerate(wrong):
+            yield f"array {name}, {k}", header, {**arrays, name: new}
+        yield f"without array {name}", header, {k: v for k, v in arrays.items() if k != name}
+
+
+def write(path, header, arrays):
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+
+
+@pytest.mark.bounds
+@every
+def test_damaged_models_are_refused_or_harmless(cls, tmp_path):
+    """Whatever is wrong in a file: load says so, or the model predicts without an error."""
+    X, y = table(40)
+    path = tmp_path / "model.npz"
+    refused = 0
+    for number, model in enumerate(variants(cls)):
+        model.fit(X, y).save(path, notes={"a": 1})
+        with np.load(path) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        for what, new, changed in mutants(header, arrays, np.random.default_rng(number)):
+            write(path, new, changed)
+            try:
+                found = cls.load(path)
+            except ValueError:
+                refused += 1
+                continue
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    found.predict(X), found.score(X, y), found.votes(X)
+                except Exception as error:
+                    raise AssertionError(f"{model!r}: {what}") from error
+    assert refused > 20
+
+
+@pytest.mark.parametrize("case", range(len(nested())))
+def test_damaged_members_are_refused_or_harmless(case, tmp_path):
+    X, y = table(60)
+    path, (model, members) = tmp_path / "model.npz", nested()[case]
+    model.fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    header = json.loads(str(arrays.pop("header")))
+    wrong = [*mutants(header, arrays, np.random.default_rng(case))]
+    for k in np.random.default_rng(case).permutation(len(wrong))[:150]:
+        what, new, changed = wrong[k]
+        write(path, new, changed)
+        try:
+            found = type(model).load(path, members=members)
+        except ValueError:
+            continue
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                found.predict(X)
+            except Exception as error:
+                raise AssertionError(f"{model!r}: {what}") from error
+
+
+def test_compressed_and_swollen_files_are_refused(tmp_path):
+    import zipfile
+
+    X, y = table()
+    path, bomb = tmp_path / "model.npz", tmp_path / "bomb.npz"
+    PSVM().fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    np.savez_compressed(bomb, **arrays, more=np.zeros(10**7))
+    with pytest.raises(ValueError, match="not a model file.*compressed"):
+        PSVM.load(bomb)
+    with zipfile.ZipFile(path) as source:
+        text = source.read("header.npy")
+    with zipfile.ZipFile(bomb, "w") as target:
+        target.writestr("header.npy", text)
+        for k in range(3):  # three names for one part
+            info = target.infolist()[0]
+            again = copy.copy(info)
+            again.filename = f"more{k}.npy"
+            target.filelist.append(again)
+            target._didModify = True
+    with pytest.raises(ValueError, match="not a model file"):
+        PSVM.load(bomb)
+
+
+def test_one_path_for_many_threads(tmp_path):
+    X, y = table()
+    models = [PSVM(lam=lam).fit(X, y) for lam in (0.1, 10.0)]
+    path = tmp_path / "model.npz"
+    expected = {model.lam: model.decision_function(X) for model in models}
+    models[0].save(path)
+
+    def work(k):
+        if k % 3 == 2:
+            model = PSVM.load(path)
+            return np.array_equal(model.decision_function(X), expected[model.lam])
+        return models[k % 3].save(path) is None
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(120)))
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+def test_parts_of_dead_processes_are_removed(tmp_path):
+    model = PSVM().fit(*table())
+    path = tmp_path / "model.npz"
+    script = f"""
+import os, numpy as np
+from solvers.exrm import PSVM, write_file
+with write_file({str(path)!r}) as file:
+    file.write(b"half")
+    file.flush()
+    os._exit(1)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT)
+    left = os.listdir(tmp_path)
+    assert len(left) == 1 and left[0].endswith(".part")
+    foreign = left[0].replace("model.npz", "other.npz"), f"model.npz.elsewhere.{2**22 - 1}.1.part"
+    alive = ".".join([*left[0].split(".")[:-3], str(os.getppid()), "1", "part"])
+    for name in (*foreign, alive):
+        (tmp_path / name).write_bytes(b"of someone else")
+    model.save(path)
+    assert set(os.listdir(tmp_path)) == {"model.npz", *foreign, alive}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
+def test_what_a_path_may_be(tmp_path):
+    model, path, link = PSVM().fit(*table()), tmp_path / "model.npz", tmp_path / "link.npz"
+    path.write_bytes(b"precious")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError, match="is read-only"):
+        model.save(path)
+    assert path.read_bytes() == b"precious"
+    path.chmod(0o644)
+    link.symlink_to(path)
+    model.save(link)
+    assert link.is_symlink() and PSVM.load(path).lam == model.lam
+    with pytest.raises(OSError):
+        model.save(tmp_path)
+    with pytest.raises(OSError):
+        model.save(tmp_path / "no" / "model.npz")
+    assert sorted(os.listdir(tmp_path)) == ["link.npz", "model.npz"]
+
+
+# -- the cache of kernels -------------------------------------------------------------------------
+CACHED = """
+import resource, sys, warnings
+import numpy as np
+if sys.argv[1] == "full":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+warnings.simplefilter("always")
+from solvers.{stem} import {name}
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 3))
+print({name}().fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+@pytest.mark.parametrize("stem, name", [("exrm", "PSVM"), ("adaboost_nc", "AdaBoost")])
+def test_a_cache_that_fails_is_done_without(stem, name, tmp_path):
+    script = CACHED.format(stem=stem, name=name)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def run(how):
+        done = subprocess.run(
+            [sys.executable, "-c", script, how], cwd=ROOT, env=environment, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr.count("Numba's cache failed at " + str(tmp_path))
+
+    full, said = run("full")
+    assert said == 1 and not [*tmp_path.rglob("*.nbc")]
+    fresh, said = run("as is")
+    files = [*tmp_path.rglob("*.nbc"), *tmp_path.rglob("*.nbi")]
+    assert said == 0 and fresh == full and len(files) > 4
+    for kind in ("*.nbi", "*.nbc"):
+        for file in tmp_path.rglob(kind):
+            file.write_bytes(file.read_bytes()[:100] if kind == "*.nbi" else b"damaged")
+        assert run("as is") == (fresh, 1)
+        assert run("as is") == (fresh, 0)  # what was damaged is written anew
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_structures_have_no_padding(path):
+    """Padding is memory that nobody sets: it would carry what was there before into files."""
+    module = importlib.import_module(f"solvers.{path.stem}")
+    for name, value in vars(module).items():
+        if isinstance(value, np.dtype) and value.names:
+            assert value.itemsize == sum(value[key].itemsize for key in value.names), name
