@@ -958,9 +958,9 @@ def _isotonic(f, positive, w, report):
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
-    variance = w @ (C * C)
-    found = np.sqrt(variance)
-    for j in np.flatnonzero((variance < TINY) | (found <= len(w) * EPS * np.abs(mean))):
+    found = np.sqrt(w @ (C * C))
+    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
         x, c = X[w > 0, j], C[w > 0, j]
         size = np.abs(c).max()  # squares of small numbers would be 0
         level = size < TINY or (x == x[0]).all()
@@ -1045,10 +1045,12 @@ class _Bayes(_BuiltIn):
         largest = spread[np.isfinite(spread)].max(initial=0.0)
         unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
         share = w @ onehot
-        means = (onehot * w[:, None]).T @ X / share[:, None]
-        variances = np.array([
-            (w * onehot[:, k]) @ ((X - means[k]) / unit) ** 2 / share[k] for k in range(len(share))
-        ])  # fmt: skip
+        parts = (onehot * w[:, None]).T / share[:, None]
+        means = parts @ X
+        scaled = X / unit
+        variances = np.array(
+            [v @ (scaled - m / unit) ** 2 for v, m in zip(parts, means, strict=True)]
+        )
         if self.pooled:
             variances[:] = share @ variances
         deviations = unit * np.sqrt(variances + floor)
@@ -1061,8 +1063,10 @@ class _Bayes(_BuiltIn):
         scores = np.empty((X.shape[0], len(self.state_)))
         with np.errstate(over="ignore"):
             for k, row in enumerate(self.state_):
-                z = (X - row[:d]) * row[d:-1]
-                scores[:, k] = row[-1] - 0.5 * np.einsum("ij,ij->i", z, z)
+                z = X - row[:d]
+                z *= row[d:-1]
+                z *= z
+                scores[:, k] = row[-1] - 0.5 * (z @ np.ones(d))
         best = scores.max(axis=1, keepdims=True)
         far = ~np.isfinite(best[:, 0])
         if far.any():
@@ -1190,8 +1194,15 @@ class _Combined(_Protocol):
         """Probabilities of our classes, (n, K)."""
         if not hasattr(member, "predict_proba"):
             raise ValueError(f"{self._name(member)} has no predict_proba; {self._way_out(member)}")
-        p = np.zeros((X.shape[0], self.classes_.size))
-        p[:, self._columns(member)] = member.predict_proba(X)
+        columns, K = self._columns(member), self.classes_.size
+        p = np.asarray(member.predict_proba(X), dtype=np.float64)
+        if p.shape != (X.shape[0], len(columns)):
+            raise ValueError(
+                f"{self._name(member)} gives probabilities of shape {p.shape}, not one a class"
+            )
+        if columns != list(range(K)):
+            p, known = np.zeros((X.shape[0], K)), p
+            p[:, columns] = known
         low, high = p.min(), p.max()
         if not (-SLACK <= low and high <= 1.0 + SLACK):  # NaN is neither
             raise ValueError(
@@ -1225,11 +1236,10 @@ class _Combined(_Protocol):
             raise ValueError(
                 f"{self._name(member)} gives outputs of shape {f.shape}, not one a class"
             )
-        low, high = f.min(), f.max()
-        if not (-BOUND < low and high < BOUND):  # NaN is neither
+        if not _are_bounded(f):
             raise ValueError(
-                f"{self._name(member)} gives outputs from {low:g} to {high:g}; scale X: they have "
-                f"to be numbers below {BOUND:g}"
+                f"{self._name(member)} gives outputs from {f.min():g} to {f.max():g}; scale X: "
+                f"they have to be numbers below {BOUND:g}"
             )
         return f
 
@@ -1289,6 +1299,14 @@ class _Combined(_Protocol):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the row has no names
             return self.predict(np.zeros((1, d))).shape == (1,)
+
+
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 def _difference(p):

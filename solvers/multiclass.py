@@ -880,9 +880,9 @@ def decode(outputs, code, how="hinge"):
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
-    variance = w @ (C * C)
-    found = np.sqrt(variance)
-    for j in np.flatnonzero((variance < TINY) | (found <= len(w) * EPS * np.abs(mean))):
+    found = np.sqrt(w @ (C * C))
+    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
         x, c = X[w > 0, j], C[w > 0, j]
         size = np.abs(c).max()  # squares of small numbers would be 0
         level = size < TINY or (x == x[0]).all()
@@ -1026,11 +1026,10 @@ class _Coded(_Protocol):
                 outputs = X @ self.coef_.T + self.intercept_
         else:
             outputs = np.column_stack([self._output(member, X) for member in self.estimators_])
-        low, high = outputs.min(), outputs.max()
-        if not (-BOUND < low and high < BOUND):  # NaN is neither
+        if not _are_bounded(outputs):
             raise ValueError(
-                f"{type(self).__name__}: outputs from {low:g} to {high:g}; scale X: they have to "
-                f"be numbers below {BOUND:g}"
+                f"{type(self).__name__}: outputs from {outputs.min():g} to {outputs.max():g}; "
+                f"scale X: they have to be numbers below {BOUND:g}"
             )
         return outputs
 
@@ -1060,6 +1059,14 @@ class _Coded(_Protocol):
             return False
         info = {"objective": self.objective_, "residual": self.residual_}
         return bool(self.callback(self, iteration, info))
+
+
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 class OneVsRest(_Coded):
