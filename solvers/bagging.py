@@ -429,11 +429,12 @@ class _Protocol:
 
     def _seed(self):
         """A seed from random_state; drawn where that is a generator, or None."""
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**63))
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1))
-        return int(np.random.SeedSequence(self.random_state).entropy)
+        state = self.random_state
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**63))
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        return np.random.SeedSequence().entropy if state is None else int(state)
 
     def _threads(self):
         """Number of threads from n_jobs, not more than there are processors."""
@@ -812,7 +813,7 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 # <<< shared: members
 
 
-# >>> shared: tree 7
+# >>> shared: tree 8
 SAMPLE = 100_000  # rows that decide where the bins of a feature end
 BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
 CELLS = 4096  # of the table that turns a value into its bin
@@ -821,10 +822,12 @@ CHUNK = 1024  # ... so many rows pass a tree before the next tree: its nodes sta
 ABREAST = 8  # ... and so many go down side by side: their cache misses overlap
 FEW = 8  # where a node has fewer rows than bins over this, they are sorted instead
 UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
+SLACK = 1e-10  # part of a quantile that may be rounding, so that weights count as repeated rows
 TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
 Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
 XORSHIFT = np.array([12, 25, 27, 33, 0x2545F4914F6CDD1D], dtype=np.uint64)  # xorshift64*'s
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
+# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them.
 GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
      ("low", "f8"), ("high", "f8"),
@@ -833,14 +836,20 @@ GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
 )  # fmt: skip
 NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
     [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
-     ("missing_left", "i4")], align=True
+     ("missing_left", "i8")], align=True
 )  # fmt: skip
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only: 1 s less
 
 
-def bin_edges(X, max_bins):
+def bin_edges(X, max_bins, weight=None):
     """Thresholds of each feature: midpoints between neighbouring values if there are at most
-    max_bins of them (None: always), else between quantiles. Missing values take a bin as well."""
+    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
+
+    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
+    none. Of more than SAMPLE rows a part decides where they are.
+    """
+    if weight is not None and not weight.all():
+        X, weight = X[weight > 0], weight[weight > 0]
     n, rows, edges = len(X), slice(None), []
     if max_bins is not None and n > SAMPLE:
         i, stride = np.arange(SAMPLE), n // SAMPLE
@@ -850,15 +859,22 @@ def bin_edges(X, max_bins):
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
     for j, values in enumerate(columns):
+        seen = rows
         steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
         if values.size < n and steps.size < max_bins:
-            values = np.sort(X[:, j])  # perhaps few values in all: then none may be overlooked
+            seen = slice(None)  # perhaps few values in all: then none may be overlooked
+            values = np.sort(X[:, j])
             steps = np.flatnonzero(values[1:] > values[:-1])
         bins = n if max_bins is None else max_bins - missing[j]
         if steps.size >= bins:
             known = values.size - np.isnan(values).sum() if missing[j] else values.size
-            cuts = np.arange(1, bins) * known // bins - 1
-            steps = steps[np.searchsorted(steps, cuts).clip(max=steps.size - 1)]
+            parts = np.arange(1, bins) / bins * (1.0 - SLACK)
+            if weight is None:
+                last = np.ceil(parts * known).astype(np.int64) - 1
+            else:
+                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
+                last = np.searchsorted(sums, parts * sums[-1])
+            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
             steps = steps[np.diff(steps, prepend=-1) > 0]
         low, high = values[steps], values[steps + 1]
         middle = 0.5 * low + 0.5 * high
@@ -1114,10 +1130,12 @@ def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weigh
                 node.left_g, node.left_h = left_g, left_h
                 condensed, right = is_few or order is not None, cut + 1
                 node.code = found[cut] if condensed else cut
-                if l2 is None:  # in the middle of the bins without rows, if there are any
-                    while right < m and _sums(filled, right, shift, l2)[1] == 0:
-                        right += 1
-                    last = n_codes[j] - 1 if right == m else found[right] if condensed else right
+                while right < m and _sums(filled, right, shift, l2)[1] == 0:
+                    right += 1
+                if right == m:  # all known values against the missing ones: larger ones, too
+                    node.code = n_codes[j] - 1
+                elif l2 is None:  # in the middle of the bins without rows, if there are any
+                    last = found[right] if condensed else right
                     node.code = max(node.code, (node.code + last - 1) >> 1)
 
 
@@ -1300,11 +1318,12 @@ class Grower:
     state (1,) : of the random numbers, to be set before `grow` where features are drawn
     l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
         value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
+    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
     """
 
     def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
-                 l2=None, monotone=None, n_drawn=None):  # fmt: skip
-        (n, d), edges = X.shape, bin_edges(X, max_bins)
+                 l2=None, monotone=None, n_drawn=None, weight=None):  # fmt: skip
+        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
         self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
         self.edges = np.full((d, self.n_codes.max()), np.inf)
         for j in range(d):
@@ -1426,16 +1445,19 @@ class Grower:
 
 
 def check_trees(nodes, starts, n_features):
-    """True if these arrays, perhaps from a file, are trees that can be walked safely."""
+    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
+    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
     if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
         return False
     sizes = np.diff(starts)
     if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
         return False
     size, place = np.repeat(sizes, sizes), np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
-    inner, child, feature = nodes["child"] != 0, nodes["child"], nodes["feature"]
-    good = (place < child) & (child < size - 1) & (0 <= feature) & (feature < n_features)
-    return bool((good | ~inner).all())
+    child, feature, numbers = nodes["child"], nodes["feature"], (nodes["value"], nodes["gain"])
+    good = (child == 0) | (place < child) & (child < size - 1)
+    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
+    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    return bool(good.all())
 
 
 @kernel(nogil=True)

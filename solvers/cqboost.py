@@ -471,11 +471,12 @@ class _Protocol:
 
     def _seed(self):
         """A seed from random_state; drawn where that is a generator, or None."""
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**63))
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1))
-        return int(np.random.SeedSequence(self.random_state).entropy)
+        state = self.random_state
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**63))
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        return np.random.SeedSequence().entropy if state is None else int(state)
 
     def _threads(self):
         """Number of threads from n_jobs, not more than there are processors."""
@@ -1938,7 +1939,7 @@ class _Generated(_Vote):
         floor, D, scale = self._terms(edges[_best_outside(edges, inside)], total, weight.size)
         masters = list(MASTERS[self.master])
         master, limit = masters.pop(0)(), min(self.max_columns or edges.size, edges.size)
-        base, signs = np.empty(limit, np.intp), np.empty(limit)
+        (chosen, base), signs = np.empty((2, limit), np.intp), np.empty(limit)
         size = min(64, limit)
         gram, P = np.empty((size, pool.size)), np.zeros((size, size))
         rows, value = np.ones((2, limit)), np.array([1.0, floor])
@@ -1946,7 +1947,8 @@ class _Generated(_Vote):
         q[0], e = 1.0, rows[1]
         for k in range(limit):
             j = _best_outside(edges, inside)
-            inside[j], base[k], signs[k] = True, j % pool.size, 1.0 if j < pool.size else -1.0
+            inside[j], chosen[k], base[k] = True, j, j % pool.size
+            signs[k] = 1.0 if j < pool.size else -1.0
             if k == size:
                 size = min(2 * size, limit)
                 gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
@@ -1971,8 +1973,7 @@ class _Generated(_Vote):
                 )
                 objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
                 gap = edges.max() - nu + EPS * abs(b)  # example weights have the rounding of b
-                chosen = base[now] + np.where(signs[now] < 0, pool.size, 0)
-                stop = self._report(scale * objective, scale * gap, pool, chosen, q[now])
+                stop = self._report(scale * objective, scale * gap, pool, chosen[now], q[now])
                 done = stop or self.residual_ <= self.eps
                 last = k + 1 == limit or edges[_best_outside(edges, inside)] <= nu
                 if done or not last or k + 1 == self.max_columns or not masters:
@@ -1980,8 +1981,8 @@ class _Generated(_Vote):
                 master = masters.pop(0)()  # no voter is left to enter: what lacks is accuracy
             if done or last:
                 break
-        g = y * self._combine(pool, chosen, q[now])
-        return chosen, q[now], scale * weight / total * (b - t * g)
+        g = y * self._combine(pool, chosen[now], q[now])
+        return chosen[now], q[now], scale * weight / total * (b - t * g)
 
 
 class CqBoost(_Generated):

@@ -483,11 +483,12 @@ class _Protocol:
 
     def _seed(self):
         """A seed from random_state; drawn where that is a generator, or None."""
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**63))
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1))
-        return int(np.random.SeedSequence(self.random_state).entropy)
+        state = self.random_state
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**63))
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        return np.random.SeedSequence().entropy if state is None else int(state)
 
     def _threads(self):
         """Number of threads from n_jobs, not more than there are processors."""

@@ -1,6 +1,8 @@
 """Tests for solvers/adaboost_nc.py."""
 
+import doctest
 import itertools
+import json
 import math
 import warnings
 
@@ -10,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import adaboost_nc
-from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, Grower, error_covariance
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, error_covariance
 
 pytestmark = pytest.mark.bounds
 
@@ -65,11 +67,11 @@ def naive_split(X, y, weight, count, rows, criterion, min_leaf):
     gain, j, cut, to_left, _ = found[first]
     values = np.unique(X[:, j][~np.isnan(X[:, j])])
     above = X[rows, j][(weight[rows] > 0) & (X[rows, j] > cut)]
-    low = np.searchsorted(values, cut) - 1
-    high = np.searchsorted(values, above.min()) if above.size else len(values) - 1
+    if above.size == 0:  # the known against the missing values
+        return gain, j, np.inf, to_left
+    low, high = np.searchsorted(values, cut) - 1, np.searchsorted(values, above.min())
     middle = max(low, (low + high - 1) // 2)
-    cut = 0.5 * (values[middle] + values[middle + 1]) if middle + 1 < len(values) else np.inf
-    return gain, j, cut, to_left
+    return gain, j, 0.5 * (values[middle] + values[middle + 1]), to_left
 
 
 def naive_tree(X, y, weight, count, criterion, max_depth, min_leaf):
@@ -108,6 +110,8 @@ def naive_draw(D, rng):
 
 def naive_table_1(X, y, T, lam, mode, seed, criterion, max_depth, min_leaf, weight=None):
     """Table I of the paper; returns the trees and their alphas."""
+    if weight is not None:
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
     m = len(y)
     D = np.ones(m) / m if weight is None else weight / weight.sum()
     rng = np.random.default_rng(seed)
@@ -133,7 +137,11 @@ def naive_table_1(X, y, T, lam, mode, seed, criterion, max_depth, min_leaf, weig
                 break
         if not useful and trees:
             break
-        alpha = 0.5 * math.log(right / max(wrong, 2.0**-52 * right)) if useful else 1.0
+        alpha = 1.0
+        if useful and error > 2.0**-52:
+            alpha = 0.5 * math.log(right / max(wrong, 2.0**-52 * right))
+        elif useful and trees:  # a perfect member: the largest vote so far
+            alpha = max(alphas)
         D = p**lam * D * np.exp(-alpha * y * h)
         D /= D.sum()
         trees.append(tree)
@@ -181,6 +189,40 @@ def blobs(n=200, d=5, seed=0, distance=1.0):
     return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
 
 
+class Threshold:
+    """Knows fit and predict only; remembers what it was given."""
+
+    def fit(self, X, y):
+        self.shape, self.cut = X.shape, X[:, 0].mean()
+        self.low, self.high = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.where(X[:, 0] > self.cut, self.high, self.low)
+
+
+class Heavy(Threshold):
+    """Takes weights, and has a seed, which chooses the feature."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def get_params(self, deep=True):
+        return {"random_state": self.random_state}
+
+    def set_params(self, random_state):
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None):
+        """Returns nothing."""
+        self.j = np.random.default_rng(self.random_state).integers(X.shape[1])
+        super().fit(X[:, self.j :], y)
+        self.cut = np.average(X[:, self.j], weights=sample_weight)
+
+    def predict(self, X):
+        return super().predict(X[:, self.j :])
+
+
 # -- correct: against something that shares no code -----------------------------------------------
 @pytest.mark.parametrize("mode", ["reweight", "resample"])
 @pytest.mark.parametrize("lam", [0, 0.5, 2, 9])
@@ -200,6 +242,72 @@ def test_matches_table_1_member_by_member(seed, lam, mode):
         assert_allclose(model.weights_, alphas, rtol=1e-9)
         for t, tree in enumerate(trees):
             assert nested(model, t) == tree
+
+
+@pytest.mark.parametrize("criterion", ["gain_ratio", "entropy"])
+@pytest.mark.parametrize("seed", range(8))
+def test_constant_columns_are_no_features(seed, criterion):
+    """They have no cut and take no part in the average gain: with them, the trees are the same."""
+    X, y, _ = random_problem(2 * seed + 1)
+    n, d = X.shape
+    wide = np.column_stack([np.zeros(n), X, np.ones(n), np.full(n, np.nan)])
+    params = {"mode": "reweight", "n_estimators": 4, "prune": False, "max_depth": 4, "lam": 0.5}
+    for max_bins in (256, None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            models = [AdaBoostNC(criterion=criterion, max_bins=max_bins, **params).fit(Z, y)
+                      for Z in (X, wide)]  # fmt: skip
+        narrow, same = (model.nodes_ for model in models)
+        inner = narrow["child"] > 0
+        assert_array_equal(narrow["feature"][inner] + 1, same["feature"][inner])
+        for name in ("child", "threshold", "value", "missing_left"):
+            assert_array_equal(narrow[name], same[name])
+        trees, _ = naive_table_1(wide, y, 4, 0.5, "reweight", 0, criterion, 4, 2)
+        assert [nested(models[1], t) for t in range(len(trees))] == trees
+
+
+def weighted_problem(seed):
+    """Rows, labels, numbers of repetitions: many values, so that there are more than bins."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 3))
+    X[:, 2] = X[:, 2].round(1)
+    if seed % 2:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.where(np.nansum(X, axis=1) + rng.normal(size=400) > 0, 1, -1)
+    counts = rng.integers(0, 4, size=400)
+    counts[np.argsort(y)[[0, -1]]] = 1
+    return X, y, counts
+
+
+@pytest.mark.parametrize("max_bins", [16, 256, None])
+@pytest.mark.parametrize("criterion", adaboost_nc.CRITERIA)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_weights_are_repeated_rows_and_zero_is_no_row(depth, criterion, max_bins):
+    for seed in range(3):
+        X, y, counts = weighted_problem(seed)
+        model = AdaBoost(n_estimators=8, base="tree", max_depth=depth, criterion=criterion,
+                         max_bins=max_bins)  # fmt: skip
+        points = np.vstack([X, np.random.default_rng(9).normal(size=(300, 3))])
+        once = model.fit(X, y, 0.3 * counts).decision_function(points)
+        trace, trees = model.log_trace_, [nested(model, t) for t in range(8)]
+        model.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+        assert_allclose(model.decision_function(points), once, atol=1e-10)
+        assert_allclose(model.log_trace_, trace, rtol=1e-10)
+        assert [nested(model, t) for t in range(8)] == trees
+        model.fit(X[counts > 0], y[counts > 0], counts[counts > 0])
+        assert_allclose(model.decision_function(points), once, atol=1e-10)
+        assert [nested(model, t) for t in range(8)] == trees
+
+
+def test_rows_without_weight_are_not_there():
+    """To the last bit, draws of samples and members of other kinds included."""
+    X, y, counts = weighted_problem(0)
+    for base in ("tree", Heavy()):
+        for mode in ("resample", "reweight"):
+            model = AdaBoostNC(n_estimators=4, base=base, mode=mode, random_state=0)
+            whole = model.fit(X, y, counts).decision_function(X)
+            part = model.fit(X[counts > 0], y[counts > 0], counts[counts > 0]).decision_function(X)
+            assert_array_equal(whole, part)
 
 
 TIES = ("sonar", "heart", "ionosphere", "pima", "german-numer", "wdbc")
@@ -307,7 +415,7 @@ def test_pruning(seed, mode):
 def test_max_leaf_nodes_takes_the_best_first(leaves):
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4, distance=1.5)
-    params = {"base": "tree", "criterion": "gini", "max_leaf_nodes": leaves}
+    params = {"base": "tree", "max_depth": None, "max_leaf_nodes": leaves}
     for max_bins in (256, None):
         X = X.round(1)
         model = AdaBoost(n_estimators=1, max_bins=max_bins, **params).fit(X, y)
@@ -320,44 +428,10 @@ def test_min_impurity_decrease_is_scikit_learns():
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4)
     for least in (0.01, 0.02, 0.05):
-        model = AdaBoost(n_estimators=1, base="tree", criterion="gini", min_impurity_decrease=least)
+        model = AdaBoost(n_estimators=1, base="tree", max_depth=None, criterion="gini",
+                         min_impurity_decrease=least, max_bins=None)  # fmt: skip
         peer = trees.DecisionTreeClassifier(min_impurity_decrease=least, random_state=0).fit(X, y)
         assert model.fit(X, y).nodes_.size == peer.tree_.node_count
-
-
-def test_bins_are_quantiles_and_codes_count_thresholds():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([
-        rng.normal(size=5000), np.exp(3 * rng.normal(size=5000)), rng.integers(0, 7, 5000),
-        np.where(rng.random(5000) < 0.9, 0.0, rng.normal(size=5000)), np.full(5000, 2.5),
-        1e308 * rng.choice([-1.0, 1.0], 5000), 5e-324 * rng.integers(0, 9, 5000),
-    ])  # fmt: skip
-    X[rng.random(X.shape) < 0.05] = np.nan
-    for bins in (2, 10, 256):
-        grower = Grower(X, bins, "gini", 3, 1, None, 0.0)
-        for j in range(X.shape[1]):
-            values, edges = X[:, j], grower.edges[j, : grower.n_codes[j] - 1]
-            known = ~np.isnan(values)
-            assert (np.diff(edges) > 0).all() and grower.n_codes[j] <= bins - 1
-            assert (grower.codes[~known, j] == grower.n_codes[j]).all()
-            expected = (values[known, None] > edges).sum(axis=1)
-            assert_array_equal(grower.codes[known, j], expected)
-            if np.unique(values[known]).size < bins:
-                assert grower.n_codes[j] == np.unique(values[known]).size
-        share = np.bincount(grower.codes[:, 0])[: grower.n_codes[0]] / 5000
-        assert share.max() < 1.2 / (bins - 1)
-
-
-def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(monkeypatch):
-    monkeypatch.setattr(adaboost_nc, "SAMPLE", 50)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(0, 3, 2000), rng.normal(size=2000)]).astype(float)
-    X[7] = 99.0, np.nan  # a value, a gap that the sample does not see
-    first, second = adaboost_nc.bin_edges(X, 32)
-    assert_array_equal(first, [0.5, 1.5, 50.5])
-    assert len(second) <= 30
-    codes = Grower(X, 256, "gini", 1, 1, None, 0.0).codes
-    assert codes[7, 0] == 3 and codes[7, 1] == codes[:, 1].max()
 
 
 # -- what the paper says, and what holds ----------------------------------------------------------
@@ -384,28 +458,43 @@ def test_figure_1_does_not_hold_for_stumps():
     assert cov_9 > cov_0 and error_9 > error_0 + 0.01
 
 
-def test_error_covariance_by_its_definition():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_error_covariance_by_its_definition(weighted):
+    """Also of models that have more members than others: their first ones count."""
     test = datasets.two_gaussians(30, seed=99)
     models = []
     for seed in range(5):
         data = datasets.two_gaussians(60, seed=seed)
-        models.append(AdaBoostNC(n_estimators=4, random_state=seed).fit(data.X, data.y))
-    expected = []
+        model = AdaBoostNC(n_estimators=4 + seed % 3, random_state=seed, max_depth=2)
+        models.append(model.fit(data.X, data.y))
+    assert len({model.weights_.size for model in models}) == 3
+    expected, ties = [], 0
     for t in range(1, 4):
         points = []
         for x, label in zip(test.X, test.y, strict=True):
             pairs = []
             for model in models:
                 votes = model.votes(x[None])[0]
-                before = votes[:t] @ model.weights_[:t]
+                before = votes[:t] @ (model.weights_[:t] if weighted else np.ones(t))
+                ties += before == 0
                 pairs.append(((votes[t] > 0) == label, (before >= 0) == label))
             a, b = np.array(pairs, dtype=float).T
             points.append((a * b).mean() - a.mean() * b.mean())
         expected.append(np.mean(points))
-    assert_allclose(error_covariance(models, test.X, test.y), expected, atol=1e-12)
-    a, b = models[0]._right(test.X, test.y)
-    within = [np.cov(u, v, bias=True)[0, 1] for u, v in zip(1.0 * a, 1.0 * b, strict=True)]
-    assert_allclose(models[0].error_correlation(test.X, test.y), within, atol=1e-12)
+    assert ties > 0 or weighted
+    found = error_covariance(models, test.X, test.y, weighted=weighted)
+    assert_allclose(found, expected, atol=1e-12)
+    if not weighted:  # the paper's vote
+        assert_array_equal(found, error_covariance(models, test.X, test.y))
+    votes = models[0].votes(test.X).T
+    sides = np.where(test.y == models[0].classes_[1], 1, -1)
+    within = []
+    for t in range(1, 4):
+        share = models[0].weights_[:t] if weighted else np.ones(t)
+        before = np.where(share @ votes[:t] >= 0, 1, -1)
+        within.append(np.cov(votes[t] == sides, before == sides, bias=True)[0, 1])
+    found = models[0].error_correlation(test.X, test.y, weighted=weighted)
+    assert_allclose(found, within, atol=1e-12)
 
 
 def test_adaboost_is_lam_0():
@@ -427,19 +516,61 @@ def test_objective_is_the_penalised_loss():
     for t in range(1, 16):
         loss *= (0.5 + np.abs(votes[:, :t].sum(axis=1)) / (2 * t)) ** 2
     assert_allclose(model.objective_, loss.sum(), rtol=1e-9)
+    assert_allclose(np.exp(model.log_trace_), model.trace_, rtol=1e-12)
+    assert model.trace_.shape == (15,) and model.trace_[-1] == model.objective_
+
+
+def test_objective_below_any_number_has_a_logarithm():
+    X, y = blobs(150, 3)
+    model = AdaBoostNC(n_estimators=1000, lam=12, random_state=0).fit(X, y)
+    assert model.n_iter_ == 1000 and model.objective_ == 0.0
+    D, votes, logs = np.ones(150) / 150, np.zeros(150), []
+    for t, h in enumerate(model.votes(X).T, 1):
+        _, alpha, Z, D = naive_round(D, y, h, votes, t, 12)
+        votes += h
+        logs.append(math.log(Z))
+        assert_allclose(model.weights_[t - 1], alpha, rtol=1e-6)
+    assert_allclose(model.log_trace_, np.cumsum(logs), rtol=1e-9)
+    assert model.log_trace_[-1] == model.log_objective_ < -800
 
 
 # -- members of other kinds -----------------------------------------------------------------------
-class Threshold:
-    """Knows fit and predict only; remembers what it was given."""
+@pytest.mark.parametrize("mode", ["resample", "reweight"])
+def test_members_are_seeded(mode):
+    X, y = blobs(120, 20)
 
-    def fit(self, X, y):
-        self.shape, self.cut = X.shape, X[:, 0].mean()
-        self.low, self.high = np.unique(y)
-        return self
+    def seeds(random_state):
+        model = AdaBoostNC(base=Heavy(), n_estimators=5, mode=mode, random_state=random_state)
+        return [member.random_state for member in model.fit(X, y).estimators_]
 
-    def predict(self, X):
-        return np.where(X[:, 0] > self.cut, self.high, self.low)
+    assert seeds(0) == seeds(0) != seeds(1)
+    assert len(set(seeds(0))) == 5 and None not in seeds(None)
+    assert seeds(np.random.default_rng(5)) == seeds(np.random.default_rng(5))
+    base = Heavy()
+    AdaBoost(base=base, n_estimators=2, random_state=0).fit(X, y)
+    assert base.random_state is None
+
+
+def test_members_that_take_no_weights():
+    X, y = blobs(60, 2)
+    with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
+        AdaBoost(base=Threshold()).fit(X, y)
+    weight = np.where(np.arange(60) < 30, 1.0, 3.0)
+    model = AdaBoost(base=Threshold(), mode="resample", random_state=0, n_estimators=3)
+    assert model.fit(X, y, weight).n_iter_ >= 1  # then they are drawn with them
+
+
+def test_missing_values_are_taken_if_the_members_take_them():
+    linear = pytest.importorskip("sklearn.linear_model")
+    ensemble = pytest.importorskip("sklearn.ensemble")
+
+    def allows(model):
+        return model.__sklearn_tags__().input_tags.allow_nan
+
+    assert allows(AdaBoost()) and allows(AdaBoost(base=AdaBoost()))
+    assert allows(AdaBoost(base=ensemble.HistGradientBoostingClassifier()))
+    assert not allows(AdaBoost(base=linear.LogisticRegression()))
+    assert not allows(AdaBoost(base=AdaBoost(base=linear.LogisticRegression())))
 
 
 def test_objects_as_members():
@@ -487,7 +618,7 @@ def test_mlp_members():
         (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
         (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
         (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [1e150], [-1e150], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
     ],
 )
 def test_degenerate(X, y, mode, max_bins):
@@ -507,10 +638,13 @@ def test_how_runs_end():
     X, y = blobs(40, 2, distance=20.0)
     model = AdaBoost().fit(X, y)
     assert model.n_iter_ == 1 and model.reason_ == "a member made no error" and model.converged_
-    assert_allclose(model.weights_, 0.5 * math.log(2.0**52))
+    assert_array_equal(model.weights_, [1.0])
     X, y = blobs(40, 2)
     model = AdaBoost(n_estimators=3).fit(X, y)
     assert model.reason_ == "all members were trained" and model.converged_
+    model = AdaBoost(base="tree", max_depth=5).fit(*blobs(60, 2))
+    assert model.n_iter_ > 2 and model.reason_ == "a member made no error" and model.converged_
+    assert model.errors_[-1] == 0 and model.weights_[-1] == model.weights_[:-1].max() < 5
     model = AdaBoost().fit(np.zeros((4, 1)), [0, 1, 1, 1])  # then each class has half the weight
     assert model.n_iter_ == 1 and model.reason_ == "no member was better than guessing"
     assert not model.converged_
@@ -524,6 +658,67 @@ def test_how_runs_end():
     assert seen[-1] == (4, "objective", "error") and not stop.converged_
 
 
+@pytest.mark.parametrize("base", ["tree", Heavy()])
+@pytest.mark.parametrize("mode", ["resample", "reweight"])
+def test_the_callback_sees_the_members_so_far(mode, base):
+    """In a refit, too, which starts from nothing; and the end is the same as without a callback."""
+    X, y = blobs(200, 20)
+    Z, z = blobs(80, 20, seed=1)
+    seen, params = [], {"n_estimators": 40, "max_depth": 3, "mode": mode, "random_state": 0}
+
+    def look(model, t, info):
+        assert model.n_iter_ == t == model.weights_.size and model.converged_ is False
+        assert_allclose(model.votes(Z) @ model.weights_, model.decision_function(Z), atol=1e-12)
+        seen.append((model.score(Z, z), model.decision_function(Z), model.predict(Z)))
+
+    model = AdaBoostNC(base=base, callback=look, **params).fit(-X, -y)
+    seen.clear()
+    model.fit(X, y)
+    stages = zip(model.staged_predict(Z), model.staged_decision_function(Z), strict=True)
+    for (score, decision, labels), (predicted, staged) in zip(seen, stages, strict=True):
+        assert_array_equal(labels, predicted)
+        assert_allclose(decision, staged, atol=1e-12)
+        assert score == np.mean(predicted == z)
+    plain = AdaBoostNC(base=base, **params).fit(X, y)
+    assert_array_equal(plain.decision_function(Z), model.decision_function(Z))
+    for name in ("nodes_", "starts_", "weights_", "feature_importances_") if base == "tree" else ():
+        assert_array_equal(getattr(plain, name), getattr(model, name))
+    assert len(seen) == model.n_iter_ > 5
+
+
+def test_what_the_callback_sees_costs_no_more_each_round():
+    """Rounds add to arrays that have space for more: new ones are rare."""
+    found = set()
+    model = AdaBoost(n_estimators=1000, callback=lambda model, t, info: found.add(model.nodes_.base
+                     .ctypes.data)).fit(*blobs(60, 2, distance=0.2))  # fmt: skip
+    assert model.n_iter_ == 1000 and len(found) < 16
+
+
+def test_early_stopping_of_the_docstring():
+    X, y = blobs(300, 3, distance=0.8)
+    names = {"AdaBoostNC": AdaBoostNC, "X": X[:150], "y": y[:150]}
+    names |= {"X_valid": X[150:], "y_valid": y[150:]}
+    for example in doctest.DocTestParser().get_examples(AdaBoostNC.__doc__):
+        exec(example.source, names)
+    model, seen = names["model"], names["seen"]
+    assert model.reason_ == "the callback stopped it" and model.n_iter_ == len(seen) < 51
+    assert seen.index(max(seen)) + 11 == len(seen)
+    staged = [np.mean(labels == y[150:]) for labels in model.staged_predict(X[150:])]
+    assert_array_equal(staged, seen)
+
+
+def test_defaults_of_adaboost():
+    """Stumps by Gini, trees of depth 3: deeper ones soon make no error, and that is the end."""
+    params = AdaBoost().get_params()
+    assert params["criterion"] == "gini" and params["max_depth"] == 3
+    data = datasets.load("heart")
+    tree = AdaBoost(base="tree").fit(data.X, data.y)
+    assert tree.n_iter_ == 100
+    assert AdaBoost(base="tree", max_depth=None).fit(data.X, data.y).n_iter_ == 1
+    stump = AdaBoost(n_estimators=3).fit(data.X, data.y)
+    assert (np.diff(stump.starts_) == 3).all()
+
+
 def test_a_hundred_thousand_rounds():
     """No stump separates these rows: their weights fall and rise without ever vanishing."""
     X = np.arange(10.0)[:, None]
@@ -535,24 +730,75 @@ def test_a_hundred_thousand_rounds():
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_weights_that_would_vanish_are_kept():
-    """A penalty this strong drives weights below any number; then the run ends, all finite."""
+def naive_round(D, y, h, votes, t, lam):
+    """Table I after a member that votes h, which errs: error, alpha, Z and the next D."""
+    p = 0.5 + np.abs(votes + h) / (2 * t)
+    right, wrong = (D * p**lam)[h == y].sum(), (D * p**lam)[h != y].sum()
+    alpha = 0.5 * math.log(right / wrong)
+    new = D * p**lam * np.exp(-alpha * y * h)
+    return D[h != y].sum(), alpha, new.sum(), np.maximum(new / new.sum(), 1e-100)
+
+
+@pytest.mark.parametrize("lam", [0.0, 2.0])
+def test_weights_that_would_vanish_are_kept(lam):
+    """All members are right on row 0: its weight falls, but not below the floor, and so it comes
+    back soon once members are wrong there."""
+    y, votes, P = np.array([1.0, 1, -1, -1, 1, -1]), np.zeros(6, dtype=np.int32), np.empty(6)
+    D, signs, low = np.full(6, 1 / 6), np.array([-1, 1], dtype=np.int8), 1.0
+    for t in range(1, 2001):
+        h = np.where(np.arange(6) == 1 + t % 5, -y, y)
+        if t > 1200:
+            h[0] = -y[0]
+        expected, before = naive_round(D, y, h, votes, t, lam), votes + h
+        found = adaboost_nc._boost(D, y, (h > 0).astype(np.int32), signs, votes, t, lam, 1.0, P)
+        if not found[-1]:
+            break
+        assert_allclose(found[:3], expected[:3], rtol=1e-9)
+        assert_allclose(D, expected[3], rtol=1e-9)
+        assert_array_equal(votes, before)
+        low = min(low, D[0])
+    assert low == adaboost_nc.FLOOR and t > 1200 and D[0] > 0.1
+
+
+def test_penalties_beyond_all_numbers():
+    """All weights underflow: the run ends, all finite."""
     X, y = blobs(60, 2)
     for lam in (100.0, 1e6):
         model = AdaBoostNC(n_estimators=200, lam=lam, random_state=0, max_depth=2).fit(X, y)
-        assert np.isfinite(model.weights_).all() and np.isfinite(model.objective_)
+        assert np.isfinite(model.weights_).all() and np.isfinite(model.log_trace_).all()
+        assert (model.weights_ > 0).all()
+
+
+class Gaps:
+    """Random numbers from a list: n + 1 gaps between n points for each sample."""
+
+    def __init__(self, *samples):
+        self.samples, self.calls = samples, 0
+
+    def standard_exponential(self, size):
+        gaps = np.array(self.samples[min(self.calls, len(self.samples) - 1)], dtype=float)
+        self.calls += 1
+        assert gaps.size == size
+        return gaps
 
 
 def test_draws_without_a_class():
-    """Very unequal weights: they are drawn again; where that is in vain, taken as they are."""
+    """They are drawn again until both classes are there; where that is in vain, DRAWS times in all,
+    taken as they are."""
+    D, y = np.array([0.25, 0.25, 0.25, 0.25]), np.array([-1.0, -1, -1, 1])
+    low, mixed = [1, 1, 1, 1, 20], [10, 1, 1, 1, 1]  # points up to 4/24; 10/14 to 13/14
+    for samples, calls, counts in (
+        ((mixed,), 1, [0, 0, 1, 3]),
+        ((low, low, mixed, low), 3, [0, 0, 1, 3]),
+        ((low,), adaboost_nc.DRAWS, [4, 0, 0, 0]),
+    ):
+        rng = Gaps(*samples)
+        assert_array_equal(adaboost_nc._sample(D, y, rng), counts)
+        assert rng.calls == calls
+    assert_array_equal(adaboost_nc._sample(D, -y, Gaps(low, mixed)), [0, 0, 1, 3])
     X, y = blobs(30, 2)
-    weight = np.where(y > 0, 1.0, 1e-12)
-    model = AdaBoostNC(n_estimators=3, random_state=0).fit(X, y, weight)
-    assert nested(model, 0) == 1  # a leaf
-    counts = adaboost_nc._sample(np.where(np.arange(30) == 0, 1e-2, 1.0) / 29.01,
-                                 np.where(np.arange(30) == 0, 1.0, -1.0),
-                                 np.random.default_rng(0))  # fmt: skip
-    assert counts.sum() == 30
+    model = AdaBoostNC(n_estimators=3, random_state=0).fit(X, y, np.where(y > 0, 1.0, 1e-12))
+    assert nested(model, 0) == 1  # a leaf: no sample had the other class
 
 
 def test_samples_follow_the_weights():
@@ -588,9 +834,10 @@ def test_class_weight():
     balanced = AdaBoost(n_estimators=5, class_weight="balanced").fit(X, y)
     by_hand = AdaBoost(n_estimators=5).fit(X, y, np.where(y > 0, 1 / counts[1], 1 / counts[0]))
     given = AdaBoost(n_estimators=5, class_weight={-1: 1 / counts[0], 1: 1 / counts[1]}).fit(X, y)
-    for model in (by_hand, given):
+    equal = AdaBoost(n_estimators=5, class_weight={-1.0: 1 / counts[0], np.int8(1): 1 / counts[1]})
+    for model in (by_hand, given, equal.fit(X, y)):
         assert_allclose(model.decision_function(X), balanced.decision_function(X))
-    for bad, text in (({7: 1.0}, "names 7, y has -1, 1"), ({1: 0.0}, "finite and > 0, got 1, 0")):
+    for bad, text in (({7: 1.0}, "names 7, y has -1, 1"), ({1: 0.0}, "finite and > 0, got {1: 0")):
         with pytest.raises(ValueError, match=text):
             AdaBoost(class_weight=bad).fit(X, y)
 
@@ -603,14 +850,34 @@ def test_margins_and_stages():
     assert ((margins > 0) == (model.predict(X) == y)).all() and np.abs(margins).max() <= 1
     for t, decision in enumerate(model.staged_decision_function(X), 1):
         assert_allclose(decision, model.votes(X)[:, :t] @ model.weights_[:t], atol=1e-12)
+    other = AdaBoost(n_estimators=30).fit(X[:50], y[:50])
+    for method in (model.margins, model.error_correlation,
+                   lambda X, y: error_covariance([model, other], X, y)):  # fmt: skip
+        with pytest.raises(ValueError, match="y holds .*3.* none of the classes of fit: -1, 1"):
+            method(X, np.where(y > 0, 3, -1))
+        with pytest.raises(ValueError, match=r"y must have shape \(100,\)"):
+            method(X, y[:-1])
 
 
 def test_threads_agree():
     X, y = blobs(301, 3)
     one = AdaBoostNC(random_state=0).fit(X, y)
-    three = AdaBoostNC(random_state=0, n_jobs=3).fit(X, y)
-    assert_array_equal(one.decision_function(X), three.decision_function(X))
-    assert_array_equal(one.decision_function(X[:1]), three.decision_function(X[:1]))
+    for n_jobs in (3, None, -1, -100, 10**9):
+        many = AdaBoostNC(random_state=0, n_jobs=n_jobs).fit(X, y)
+        assert_array_equal(one.decision_function(X), many.decision_function(X))
+        assert_array_equal(one.decision_function(X[:1]), many.decision_function(X[:1]))
+
+
+def test_random_state_of_every_kind():
+    X, y = blobs(80, 3)
+
+    def decision(random_state):
+        return AdaBoostNC(n_estimators=3, random_state=random_state).fit(X, y).decision_function(X)
+
+    for kind in (np.random.RandomState, np.random.default_rng):
+        assert_array_equal(decision(kind(3)), decision(kind(3)))
+        state = kind(3)
+        assert (decision(state) != decision(state)).any()  # it is drawn from
 
 
 def test_votes_on_training_rows_are_those_of_prediction():
@@ -631,32 +898,97 @@ def test_votes_on_training_rows_are_those_of_prediction():
             D /= D.sum()
 
 
+def test_equal_fits_save_equal_files(tmp_path):
+    X, y = blobs(100, 3)
+    texts = []
+    for k, n_jobs in enumerate((1, 1, 1)):
+        planted = [bytearray(b"planted!" * size) for size in range(10, 5000, 10)]
+        del planted
+        path = tmp_path / f"{k}.npz"
+        AdaBoostNC(n_estimators=10, random_state=0, n_jobs=n_jobs).fit(X, y).save(path)
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1] == texts[2] and b"planted!" not in texts[0]
+
+
+def set_value(name, value):
+    """A change of the header: value of a fitted attribute or a parameter."""
+
+    def change(arrays):
+        header = json.loads(str(arrays["header"]))
+        header["values" if name[-1] == "_" else "params"][name] = value
+        arrays["header"] = np.array(json.dumps(header))
+
+    return change
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         lambda a: a["nodes_"]["child"].__setitem__(0, 10**6),
+        lambda a: a["nodes_"]["child"].__setitem__(0, 2),  # the other side would be the next tree
         lambda a: a["nodes_"]["child"].__setitem__(1, 1),  # a cycle
         lambda a: a["nodes_"]["child"].__setitem__(0, -1),
         lambda a: a["nodes_"]["feature"].__setitem__(0, 4),
+        lambda a: a["nodes_"]["feature"].__setitem__(1, 4),  # of a leaf
+        lambda a: a["nodes_"]["value"].__setitem__(1, np.nan),
+        lambda a: a["nodes_"]["threshold"].__setitem__(0, np.nan),
         lambda a: a["starts_"].__setitem__(-1, 10**6),
         lambda a: a["starts_"].__setitem__(1, 10**6),
+        lambda a: a.__setitem__("starts_", a["starts_"][[0, -1]]),
         lambda a: a.__setitem__("weights_", a["weights_"][:-1]),
+        lambda a: a.__setitem__("weights_", a["weights_"][:0]),
         lambda a: a.__setitem__("weights_", a["weights_"].astype(str)),
+        lambda a: a.__setitem__("weights_", a["weights_"].astype(np.float32)),
+        lambda a: a.__setitem__("weights_", a["weights_"][:, None]),
+        lambda a: a["weights_"].__setitem__(0, np.nan),
+        lambda a: a["weights_"].__setitem__(0, np.inf),
+        lambda a: a["weights_"].__setitem__(0, 0.0),
         lambda a: a.__setitem__("starts_", a["starts_"].astype(float)),
         lambda a: a.__setitem__("nodes_", a["nodes_"]["value"]),
         lambda a: a.__setitem__("classes_", a["classes_"][:1]),
+        lambda a: a.__setitem__("classes_", a["classes_"][::-1]),
         lambda a: a.pop("nodes_"),
+        lambda a: a.pop("weights_"),
+        set_value("n_features_in_", 3),
+        set_value("n_features_in_", math.inf),
+        set_value("n_jobs", 0),
+        set_value("base", "forest"),
+        set_value("estimators_", [1, 2, 3, 4, 5]),
     ],
 )
 def test_damaged_trees_are_not_walked(damage, tmp_path):
     path = tmp_path / "model.npz"
-    AdaBoost(n_estimators=5).fit(*blobs(50, 4)).save(path)
+    X, y = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 2
+    X[:, 3] += y
+    model = AdaBoost(n_estimators=5).fit(X, y)
+    assert model.nodes_["feature"].max() == 3
+    model.save(path)
+    assert AdaBoost.load(path).score(X, y) == model.score(X, y)
     with np.load(path) as file:
         arrays = {key: file[key] for key in file.files}
     damage(arrays)
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match="its AdaBoost is damaged"):
         AdaBoost.load(path)
+
+
+@pytest.mark.parametrize("damage", ["one less", "other classes", "other width"])
+def test_damaged_members_are_not_asked(damage, tmp_path):
+    exrm = pytest.importorskip("solvers.exrm")
+    X, y = blobs(60, 3)
+    model, path = AdaBoost(base=exrm.PSVM(), n_estimators=3).fit(X, y), tmp_path / "model.npz"
+    model.save(path)
+    loaded = AdaBoost.load(path, members=(exrm.PSVM,))
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    if damage == "one less":
+        model.estimators_.pop()
+    elif damage == "other classes":
+        model.estimators_[1] = exrm.PSVM().fit(X, y + 1)
+    else:
+        model.estimators_[1] = exrm.PSVM().fit(X[:, :2], y)
+    model.save(path)
+    with pytest.raises(ValueError, match="its AdaBoost is damaged"):
+        AdaBoost.load(path, members=(exrm.PSVM,))
 
 
 @pytest.mark.parametrize(
@@ -675,8 +1007,8 @@ def test_damaged_trees_are_not_walked(damage, tmp_path):
         ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
         ({"mode": "both"}, "mode must be one of 'resample', 'reweight', got 'both'"),
         ({"class_weight": "equal"}, "class_weight must be None, 'balanced' or a dict"),
-        ({"n_jobs": 0}, "n_jobs must be an integer >= 1, got 0"),
-        ({"random_state": -1}, "random_state must be None or an integer >= 0, got -1"),
+        ({"n_jobs": 0}, "n_jobs must be None, a number of threads, or -1"),
+        ({"random_state": -1}, "random_state must be None, an integer >= 0, a RandomState or a"),
     ],
 )
 def test_parameter_errors(params, text):
