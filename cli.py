@@ -183,7 +183,8 @@ def add_method_flags(parser, command):
         text += "; or names of methods" if key in OF_ESTIMATORS else ""
         text += "; or name=factor,name=factor" if key == "class_weight" else ""
         options = {"default": defaults[key], "help": text.replace("%", "%%")}
-        add(f"--{flag.replace('_', '-')}", type=value, metavar="VALUE", **options)
+        kind = str if key in OF_ESTIMATORS else value
+        add(f"--{flag.replace('_', '-')}", type=kind, metavar="VALUE", **options)
     parser.set_defaults(run=run_method, flags=flags)
 
 
