@@ -165,7 +165,7 @@ def test_score_checks_y(cls):
     good = model.score(X, y)
     assert good > 0.7
     assert model.score(X, y[:, None]) == good == model.score(X, list(y))
-    for wrong in (y[:-1], y[:1], y[0], np.tile(y, (2, 1)), np.append(y, "no")):
+    for wrong in (y[:-1], y[:1], y[0], y[None], np.tile(y, (2, 1)), np.append(y, "no")):
         with pytest.raises(ValueError, match=r"y must have shape \(120,\)"):
             model.score(X, wrong)
     weight = np.where(model.predict(X) == y, 3.0, 1.0)
