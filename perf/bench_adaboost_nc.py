@@ -13,8 +13,7 @@ from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
 T = 100
 MISSING = "{0} is missing: pip install {0}"
-STUMP = {"depth": 1, "criterion": "error"}
-TREE = {"depth": 4, "criterion": "gini"}
+STUMP, TREE = {"depth": 1}, {"depth": 4}
 
 VERSUS = (  # peer, members, rows, features: the speed-up aimed at
     ("scikit-learn", STUMP, 10_000, 20, ">= 80"),
@@ -35,15 +34,14 @@ import tracemalloc, numpy as np
 from solvers.adaboost_nc import AdaBoost
 tracemalloc.start()
 X = np.random.default_rng(0).standard_normal(({n}, {d}))
-AdaBoost(n_estimators=2, base="tree", max_depth=4, criterion="gini").fit(X, X[:, 0] > 0)
+AdaBoost(n_estimators=2, base="tree", max_depth=4).fit(X, X[:, 0] > 0)
 print(tracemalloc.get_traced_memory()[1] / X.nbytes)
 """
 
 
-def ours(depth, criterion, trees=T):
+def ours(depth, trees=T):
     """AdaBoost with trees of this depth."""
-    base = "stump" if depth == 1 else "tree"
-    return AdaBoost(n_estimators=trees, base=base, max_depth=depth, criterion=criterion)
+    return AdaBoost(n_estimators=trees, base="stump" if depth == 1 else "tree", max_depth=depth)
 
 
 def theirs(name, depth):

@@ -859,6 +859,17 @@ def test_margins_and_stages():
             method(X, y[:-1])
 
 
+@pytest.mark.parametrize("base", ["stump", Heavy()])
+def test_a_decision_of_exactly_zero_is_positive(base):
+    X, y = blobs(100, 10)
+    model = AdaBoost(base=base, n_estimators=2, random_state=0).fit(X, np.where(y > 0, "b", "a"))
+    model.weights_ = np.ones(2)
+    split = model.votes(X).sum(axis=1) == 0
+    assert split.any() and (model.decision_function(X)[split] == 0).all()
+    assert (model.predict(X)[split] == "b").all()
+    assert ([*model.staged_predict(X)][-1][split] == "b").all()
+
+
 def test_threads_agree():
     X, y = blobs(301, 3)
     one = AdaBoostNC(random_state=0).fit(X, y)
