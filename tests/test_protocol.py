@@ -530,6 +530,28 @@ def test_damaged_models_are_refused_or_harmless(cls, tmp_path):
     assert refused > 20
 
 
+@every
+def test_what_all_models_hold_is_checked(cls, tmp_path):
+    X, y = table(40)
+    path = tmp_path / "model.npz"
+    make(cls).fit(X, y).save(path, notes={})
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    header = json.loads(str(arrays.pop("header")))
+    classes = arrays["classes_"]
+    for wrong in (classes[::-1], classes[[0, 0]], classes[:1], np.array([np.nan, 1.0])):
+        write(path, header, arrays | {"classes_": wrong})
+        with pytest.raises(ValueError, match="is damaged"):
+            cls.load(path)
+    for name, wrong in (
+        ("n_features_in_", 4.0), ("n_features_in_", True), ("n_features_in_", 0),
+        ("converged_", "yes"), ("notes_", [1]), ("n_features_in_", float("inf")),
+    ):  # fmt: skip
+        write(path, header | {"values": header["values"] | {name: wrong}}, arrays)
+        with pytest.raises(ValueError, match="is damaged"):
+            cls.load(path)
+
+
 @pytest.mark.parametrize("case", range(len(nested())))
 def test_damaged_members_are_refused_or_harmless(case, tmp_path):
     X, y = table(60)
