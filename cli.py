@@ -8,6 +8,8 @@ import argparse
 import ast
 import contextlib
 import importlib
+import io
+import itertools
 import math
 import os
 import re
@@ -29,6 +31,7 @@ RENAMED = {"cv": "inner_cv"}  # parameters whose flags the protocol has taken
 OF_ESTIMATORS = ("members", "base", "meta")  # parameters that may name a method
 FILES = {name: file for file, name, _ in METHODS.values()}  # of the classes that a run may use
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
+INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
@@ -110,6 +113,8 @@ def output(path):
         raise argparse.ArgumentTypeError(f"there is no directory {folder}; create it first")
     if os.path.exists(path) and not os.path.isfile(path) or not os.access(folder, os.W_OK):
         raise argparse.ArgumentTypeError(f"cannot write {path}; choose another place")
+    if os.path.exists(path) and not os.stat(path).st_mode & 0o222:
+        raise argparse.ArgumentTypeError(f"{path} is read-only; choose another name")
     return path
 
 
@@ -118,6 +123,22 @@ def picture(path):
     if not path.lower().endswith((".png", ".pdf", ".svg")):
         raise argparse.ArgumentTypeError(f"{path} must end in .png, .pdf or .svg")
     return output(path)
+
+
+def check_outputs(args):
+    """Refuse before any work to overwrite an input, or an output by another; links count."""
+    import datasets
+
+    paths = {flag: path for flag in INPUTS + OUTPUTS if (path := getattr(args, flag, None))}
+    if "data" in paths:
+        paths["data"] = datasets.locate(paths["data"]) or ""  # none of a generated set
+    for flag, other in itertools.combinations(paths, 2):
+        one, two = paths[flag], paths[other]
+        same = os.path.realpath(one) == os.path.realpath(two)
+        if os.path.exists(one) and os.path.exists(two):
+            same = os.path.samefile(one, two)
+        if same and other in OUTPUTS:
+            raise ValueError(f"--{other} would overwrite --{flag}, {one}; choose another name")
 
 
 def add_data_flags(parser, trials):
@@ -160,8 +181,10 @@ def add_method_flags(parser, command):
     for key, flag in flags.items():
         text = f"{texts.get(key, '')} [default {defaults[key]}]".replace("] [", ", ")
         text += "; or names of methods" if key in OF_ESTIMATORS else ""
+        text += "; or name=factor,name=factor" if key == "class_weight" else ""
         options = {"default": defaults[key], "help": text.replace("%", "%%")}
-        add(f"--{flag.replace('_', '-')}", type=value, metavar="VALUE", **options)
+        kind = str if key in OF_ESTIMATORS else value
+        add(f"--{flag.replace('_', '-')}", type=kind, metavar="VALUE", **options)
     parser.set_defaults(run=run_method, flags=flags)
 
 
@@ -221,6 +244,8 @@ def build(command, params, seed, classes, notes, soft=False, callback=None):
     if classes > 2 and not model._multi_class:
         notes.setdefault(f"{classes} classes: one-versus-rest over", {})[name] = True
         model = method_class("OneVsRest")(model, callback=callback)
+        model.class_weight = given.get("class_weight")  # of the classes, not of the two sides
+        model.base.class_weight = None
     return model
 
 
@@ -244,6 +269,7 @@ def run_method(args):
     data = datasets.load(args.data, label=args.label, positive=args.positive)
     protocol, splits = protocol_of(args, data, 10)
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
+    weight = datasets.class_weights(params.get("class_weight"), data.classes)
     if args.scale is None:
         args.scale = METHODS.get(params.get("base"), METHODS[args.command])[2]
     bar, callback = progress_bar(args.trials * (args.cv or 1), args.quiet)
@@ -251,7 +277,7 @@ def run_method(args):
 
     def new(trial, **changes):
         rest = (args.seed + trial, len(data.classes), notes)
-        return build(args.command, params | changes, *rest, callback=callback)
+        return build(args.command, params | weight | changes, *rest, callback=callback)
 
     trials, compile_seconds = [], 0.0
     with bar or contextlib.nullcontext(), warnings.catch_warnings(record=True) as caught:
@@ -262,6 +288,8 @@ def run_method(args):
                 with contextlib.suppress(ValueError):  # the fit on all rows will tell, of all rows
                     compile_seconds = fit(short, data, few, args.scale)[1]
                 caught.clear()
+                if bar:
+                    bar.start_t = time.time()  # fits to come do not compile
             trials.append(run_trial(new(len(trials)), data, train, test, args.scale)[0])
             if bar:
                 bar.update()
@@ -277,7 +305,7 @@ def run_method(args):
         "trials": trials,
         "summary": summarise(trials),
         "compile_seconds": compile_seconds,
-        **circumstances(caught),
+        **circumstances(caught, data),
     }
     if args.json:
         write_json(args.json, result)
@@ -308,7 +336,7 @@ def fit(model, data, rows, scale):
     """Train on these rows; return the preprocessing learned from them and the seconds taken."""
     from datasets import Preprocess
 
-    prep = Preprocess(scale, keep_gaps=model._allow_nan).fit(data.X[rows])
+    prep = Preprocess(scale, keep_gaps=model._takes_nan()).fit(data.X[rows])
     X, y = prep.transform(data.X[rows]), data.y[rows]
     start = time.perf_counter()
     model.fit(X, y)
@@ -389,34 +417,34 @@ def run_predict(args):
 
     import datasets
 
-    some_solver = importlib.import_module(f"solvers.{next(iter(FILES.values()))}")
-    header, _ = some_solver.read_model(args.model)
+    header, _ = some_solver().read_model(args.model)
     name, notes = header["class"], header["values"].get("notes_")
     names = [name, *dict.fromkeys(names_inside(header))]
     if unknown := [name for name in names if name not in FILES]:
         text = f"holds a model of {unknown[0]}, which is not among the methods"
         raise ValueError(f"{args.model} {text}")
-    if not {"data", "classes", "schema", "preprocess"} <= set(notes or ()):
+    if not isinstance(notes, dict) or not {"data", "classes", "schema", "preprocess"} <= set(notes):
         raise ValueError(
             f"{args.model} was not written by --save and does not say how to read {args.data}; "
             f"use it from Python: {name}.load(path).predict(X)"
         )
     members = [method_class(name) for name in names]
     model = members[0].load(args.model, members=members)
+    prep = preprocessing(args.model, notes, model)
     data = datasets.load(args.data, schema=notes["schema"])
-    X = datasets.Preprocess.from_dict(notes["preprocess"]).transform(data.X)
+    X = prep.transform(data.X)
     codes, decision, classes = model.predict(X), model.decision_function(X), notes["classes"]
     labels = [classes[k] if 0 <= k < len(classes) else k for k in codes.tolist()]  # or rejected
     many = decision.ndim == 2
     titles = [f"decision {c}" for c in classes] if many else ["decision"]
-    with replacing(args.out) as file:
-        writer = csv.writer(file)
-        writer.writerow(["prediction", *titles])
-        rows = decision.reshape(len(labels), -1).tolist()
-        writer.writerows([label, *row] for label, row in zip(labels, rows, strict=True))
+    rows = decision.reshape(len(labels), -1).tolist()
+    table = [[label, *row] for label, row in zip(labels, rows, strict=True)]
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows([["prediction", *titles], *table])
+    write_text(args.out, file.getvalue())
 
     over = f" over {', '.join(names[1:])}" if names[1:] else ""
-    print(f"{name}{over}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
+    say(f"{name}{over}, trained on {notes['data']}, applied to {data.name}: {len(codes)} rows")
     for note in notes_on(data, model):
         line("note", note)
     rule = "the largest decision wins" if many else f"decision >= 0 means class {classes[1]}"
@@ -424,6 +452,27 @@ def run_predict(args):
     if data.y is not None:
         wrong = int((codes != data.y).sum())
         line("error", f"{100 * wrong / len(codes):.1f} % ({wrong} of {len(codes)} rows)")
+
+
+def preprocessing(path, notes, model):
+    """Read the preprocessing in the notes of a model, checked with all else that they say."""
+    import datasets
+
+    try:
+        classes, width = datasets.check_schema(notes["schema"])
+        prep = datasets.Preprocess.from_dict(notes["preprocess"])
+    except datasets.DataError:
+        prep = None
+    if (
+        prep is None
+        or not prep.fill_.size == width == model.n_features_in_
+        or notes["classes"] != classes
+        or not isinstance(notes["data"], str)
+        or model.classes_.dtype.kind != "i"
+        or model.classes_.tolist() != [*range(len(classes))]
+    ):
+        raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")
+    return prep
 
 
 def names_inside(header):
@@ -481,14 +530,15 @@ def run_diversity(args):
             command: {"summary": summarise(trials[command]), "trials": trials[command]}
             for command in commands
         },
-        **circumstances(caught),
+        **circumstances(caught, data),
     }
     if args.json:
         write_json(args.json, result)
     if args.plot:
         figure = diversity.kappa_error_figure(clouds, f"Kappa-error diagram, {data.name}")
-        with replacing(args.plot, binary=True) as file:
-            figure.savefig(file, format=args.plot.rpartition(".")[2].lower(), dpi=150)
+        form = {"format": args.plot.rpartition(".")[2].lower(), "dpi": 150}
+        with some_solver().write_file(args.plot) as file:
+            figure.savefig(file, bbox_inches="tight", **form)  # a wide legend is not cut
     if not args.quiet:
         report_diversity(result)
         if args.plot:
@@ -497,22 +547,22 @@ def run_diversity(args):
 
 def run_methods(args):
     for command, (_, name, _) in METHODS.items():
-        print(f"{command:<18} {name:<18} {describe(command)[0]}")
+        say(f"{command:<18} {name:<18} {describe(command)[0]}")
 
 
 def run_datasets(args):
     import datasets
 
-    print(f"{'name':<18} {'rows':>6} {'features':>9} {'classes':>8} {'missing':>8}  other names")
+    say(f"{'name':<18} {'rows':>6} {'features':>9} {'classes':>8} {'missing':>8}  other names")
     for entry in datasets.names():
         if "path" in entry:
-            print(f"{entry['name']:<18} {entry['path']}")
+            say(f"{entry['name']:<18} {entry['path']}")
         else:
             counts = f"{entry['rows']:>6} {entry['features']:>9} {len(entry['classes']):>8}"
             others = f"{entry['missing']:>8}  {', '.join(entry['aliases'])}".rstrip()
-            print(f"{entry['name']:<18} {counts} {others}")
-    print("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
-    print("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")
+            say(f"{entry['name']:<18} {counts} {others}")
+    say("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
+    say("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")
 
 
 # -- output ----------------------------------------------------------------------------------------
@@ -537,7 +587,7 @@ def spread(values):
 
 def notes_on(data, model, who=""):
     missing = int((data.X != data.X).sum())
-    how = "left to the method" if model._allow_nan else "filled with training medians"
+    how = "left to the method" if model._takes_nan() else "filled with training medians"
     return data.notes + ([f"{who}missing numbers {how}: {missing}"] if missing else [])
 
 
@@ -556,16 +606,28 @@ def facts_on(data, models, notes):
     }
 
 
-def circumstances(caught):
+def circumstances(caught, data):
+    """Describe versions and warnings; methods know classes by number, their users by name."""
+    names = data.classes if len(data.classes) == 2 else ["rest", "of its own"]
+    texts = [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     return {
-        "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in caught],
+        "warnings": [
+            re.sub(r"\bclass ([01])\b", lambda match: f"class {names[int(match[1])]}", text)
+            for text in texts
+        ],
         "versions": {"python": sys.version.split()[0]}
         | {package: sys.modules[package].__version__ for package in ("numpy", "numba")},
     }
 
 
+def say(text, **where):
+    """Print a line; what could move the cursor or break the line is escaped."""
+    plain = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    print("".join(plain), **where)
+
+
 def line(label, text):
-    print(f"  {label:<13} {text}")
+    say(f"  {label:<13} {text}")
 
 
 def span(figures, form="{} to {}"):
@@ -591,7 +653,7 @@ def report_head(title, result, summary):
     data, protocol = result["data"], result["protocol"]
     *others, last = [f"{name} ({count})" for name, count in data["classes"].items()]
     classes = f"classes {', '.join(others)} and {last}"
-    print(f"{title} on {data['name']}: {data['rows']} rows, {data['features']} features, {classes}")
+    say(f"{title} on {data['name']}: {data['rows']} rows, {data['features']} features, {classes}")
     for note in data["notes"]:
         line("note", note)
     count, folds = protocol["trials"], protocol["cv"]
@@ -678,7 +740,7 @@ def report_diversity(result):
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for name, *cells in table:
         rest = "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
-        print(f"  {name:<{widths[0]}}  {rest}")
+        say(f"  {name:<{widths[0]}}  {rest}")
     for command, entry in result["methods"].items():
         if entry["summary"]["identical"]["min"]:
             line("note", f"all members of {command} are identical")
@@ -687,13 +749,13 @@ def report_diversity(result):
 
 def progress_bar(total, quiet):
     """Make a bar that a terminal shows after a second, and its callback; None elsewhere."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         return None, None
     try:
         from tqdm import tqdm
     except ImportError:
         return None, None
-    bar = tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False)
+    bar = tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False, smoothing=0)
 
     def callback(model, iteration, info):
         known = {key: value for key, value in info.items() if value is not None}
@@ -704,27 +766,22 @@ def progress_bar(total, quiet):
     return bar, callback
 
 
-@contextlib.contextmanager
-def replacing(path, binary=False):
-    """Open a file that takes its place only when it is complete."""
-    part = f"{path}.{os.getpid()}.part"
-    form = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
-    try:
-        with open(part, **form) as file:
-            yield file
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
+def some_solver():
+    """Return a module that reads and writes files as all do."""
+    return importlib.import_module(f"solvers.{next(iter(FILES.values()))}")
+
+
+def write_text(path, text):
+    """Write a file that takes its place only when it is complete."""
+    with some_solver().write_file(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path, result):
     import json
 
     plain = json.loads(json.dumps(result), parse_constant=lambda _: None)  # JSON knows no NaN
-    with replacing(path) as file:
-        json.dump(plain, file, indent=1)
+    write_text(path, json.dumps(plain, indent=1))
 
 
 def main(argv=None):
@@ -736,7 +793,10 @@ def main(argv=None):
             hint = f"`python cli.py {args.command} --help` lists the flags"
             raise ValueError(f"unknown argument {unknown[0]!r}; {hint}")
         args.argv = argv
+        check_outputs(args)
         args.run(args)
+        if sys.stdout:
+            sys.stdout.flush()  # where the disk is full, this fails
         return 0
     except KeyboardInterrupt:
         print("cli.py: interrupted", file=sys.stderr)
@@ -749,11 +809,14 @@ def main(argv=None):
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except (ValueError, TypeError, OverflowError) as error:
         message = str(error)
-    print("cli.py: error:", " ".join(message.split()), file=sys.stderr)
+    say(f"cli.py: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 
 if __name__ == "__main__":
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when `head` has seen enough
+    for stream in (sys.stdout, sys.stderr):
+        if stream:  # a letter that the terminal lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main())

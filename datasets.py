@@ -8,6 +8,7 @@
 Files     CSV and TSV (comma, semicolon, tab or blanks), LIBSVM text, both plain or gzipped, and
           .npz with arrays X and y. Every bad input raises DataError with one line that says what
           is wrong, where, and what to do.
+Size      The table is dense: at most 2^20 columns and 2^30 cells.
 Header    The first row is a header when
           (a) it holds all feature names of the schema; or
           (b) all its cells differ, and one of its texts is a name we look for and is not found
@@ -16,7 +17,7 @@ Header    The first row is a header when
           (c) it holds no number, and below one of its texts stand only numbers; or
           (d) it holds no number, all its cells differ and none occurs again in its own column
               (not with a schema: its names are known).
-          The first 1000 rows decide.
+          The first 1000 rows decide, fewer of tables with more than 1000 columns.
 Columns   All cells numbers: numeric, gaps stay NaN. Otherwise one indicator column per level, and
           a gap is a level called "?". A column with at least 90 % numbers is taken for a numeric
           one with a typing error.
@@ -49,15 +50,25 @@ GAP = "?"  # what every missing text cell becomes
 LABEL_NAMES = ("label", "class", "target", "y")
 SVM_SUFFIXES = {".svm", ".libsvm", ".svmlight"}
 SUFFIXES = {".csv", ".tsv", ".txt", ".data", ".dat", ".npz"} | SVM_SUFFIXES
+SVM_HINT = "drop rare features, and number the others from 1 on without gaps"
 SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
+GAUSSIANS = re.compile(r"gaussians(?::(\d{1,18}))?", re.I)
+LINEAR = re.compile(r"linear:(\d{1,18})x(\d{1,18})", re.I)
 RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
-BLOCK = 10_000  # rows converted at once: many enough for numpy, few enough for memory
-HEADER_ROWS = 1000
+NOT_TABLES = {  # how files begin that are often taken for tables
+    "JSON": r"\{|\[\s*[\[{\"]|\[$",
+    "HTML or XML": r"<[!?a-zA-Z]",
+    "ARFF": r"(?i)@relation\b",
+}
+BLOCK = 200_000  # cells converted at once: many enough for numpy, few enough for memory
+HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000
 NUMERIC_SHARE = 0.9  # from here on a column is numeric and its odd cell an error
 MAX_CLASSES = 100
 MAX_REAL_CLASSES = 20  # more distinct numbers, not all whole: a regression target
 MAX_LEVELS = 50  # a text column may always have this many levels
 MAX_CELLS = 2**30  # 8 GiB of float64: beyond lies a wrong index or an identifier column
+MAX_COLUMNS = 2**20  # each has a name and a kind; more of them are sparse, and do not fit anyway
+BOUND = 1e150  # numbers from here on are refused, as the methods do: their squares overflow
 SCALES = ("none", "minmax", "minmax01", "standard", "tanh")
 
 
@@ -93,33 +104,113 @@ def load(name_or_path, label=None, positive=None, schema=None) -> Dataset:
     schema : `schema` of the training set: read this one in just that way. Columns are found by
         name if the header has them, else by position; the label may be absent.
     """
-    base, rule = os.fspath(name_or_path), None
-    if not os.path.exists(base) and (match := RULE.fullmatch(base)):
-        base, rule = match["base"], (match["left"], match["right"])
-    if schema is not None and positive is not None:
-        raise DataError("load: the schema fixes the positive class; leave out positive")
-
-    categorical = ""
-    if name := _aliases().get(base.lower()):
-        path, row = DATA / f"{name}.csv.gz", _index()[name]
-        with _reading(path), gzip.open(path) as file:
-            if hashlib.sha256(file.read()).hexdigest() != row["sha256_of_csv"]:
-                raise DataError(f"{path}: differs from its checksum in INDEX.csv; restore the file")
-        categorical, table = row["categorical_columns"], _open(path, label, schema)
-    elif generated := _generated(base):
+    if schema is not None:
+        check_schema(schema)
+        if positive is not None:
+            raise DataError("load: the schema fixes the positive class; leave out positive")
+    base, rule = _split_rule(name_or_path)
+    categorical, path = "", _path(base)
+    if path is None:
+        generated = _generated(base)
         name, table = base, _array_table(base, generated.X, generated.y)
     else:
-        path = _extra_sets().get(base.lower(), Path(base))
-        if not path.exists():
-            near = _nearest(base, [*_aliases(), *_extra_sets(), "gaussians", "linear:NxD"])
-            hint = "`python cli.py datasets` lists the sets"
-            raise DataError(f"{base}: neither a file nor a data set{near}; {hint}")
-        if not path.is_file():
-            raise DataError(f"{path}: a directory or a pipe; give a file")
-        name, table = _stem(path), _open(path, label, schema)
+        if name := _aliases().get(base.lower()):
+            row = _index()[name]
+            with _reading(path), gzip.open(path) as file:
+                if hashlib.sha256(file.read()).hexdigest() != row["sha256_of_csv"]:
+                    text = "differs from its checksum in INDEX.csv; restore the file"
+                    raise DataError(f"{path}: {text}")
+            categorical = row["categorical_columns"]
+        name, table = name or _stem(path), _open(path, label, schema)
     if rule:
         name = f"{name}:{'-vs-'.join(rule)}"
     return _dataset(table, name, label, positive, schema, rule, categorical)
+
+
+def locate(name_or_path) -> Path | None:
+    """Return the file that `load` would read; None for a generated set."""
+    return _path(_split_rule(name_or_path)[0])
+
+
+def _path(base):
+    if name := _aliases().get(base.lower()):
+        return DATA / f"{name}.csv.gz"
+    if GAUSSIANS.fullmatch(base) or LINEAR.fullmatch(base):
+        return None
+    path = _extra_sets().get(base.lower(), Path(base))
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, ValueError):  # absent, too long a name, or no name at all
+        near = _nearest(base, [*_aliases(), *_extra_sets(), "gaussians", "linear:NxD"])
+        hint = "`python cli.py datasets` lists the sets"
+        raise DataError(f"{_cut(base)}: neither a file nor a data set{near}; {hint}") from None
+    if not os.path.isfile(path):
+        raise DataError(f"{path}: a directory or a pipe; give a file")
+    return path
+
+
+def _split_rule(name_or_path):
+    """Return the name without `:A-vs-B`, and (A, B) or None."""
+    base = os.fsdecode(name_or_path)
+    if not os.path.exists(base) and (match := RULE.fullmatch(base)):
+        return match["base"], (match["left"], match["right"])
+    return base, None
+
+
+def check_schema(schema):
+    """Return classes and number of features; DataError unless `load` could have returned it."""
+
+    def texts(values):
+        return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+    def good(column):
+        levels, members = column["levels"], column.get("members", [])
+        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
+        groups = len(levels) if column["kind"] == "label" else 0
+        return (
+            isinstance(column["name"], str)
+            and texts(levels)
+            and len(set(levels)) == len(levels) >= least
+            and (least or not levels)
+            and isinstance(members, list)
+            and len(members) == groups
+            and all(texts(part) and part for part in members)
+        )
+
+    try:
+        whole = isinstance(schema, list) and all(good(column) for column in schema)
+        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
+        whole = whole and [column["kind"] for column in schema].count("label") == 1
+    except (AttributeError, KeyError, TypeError):  # a part is absent or of another kind
+        whole = False
+    if not whole:
+        raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
+    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
+    return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
+
+
+def class_weights(text, classes) -> dict:
+    """Read `name=factor,name=factor` for a method that knows classes by their codes.
+
+    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
+    """
+    if text is None or text == "balanced":
+        return {}
+    factors, rest = {}, ""
+    for part in str(text).split(","):
+        rest += f",{part}" if rest else part
+        name, _, factor = rest.rpartition("=")
+        name, value = name if name in classes else _shortest(name), _number(factor)
+        if name in classes and value is not None:  # else the name may have a comma in it
+            factors[classes.index(name)], rest = value, ""
+            if not 0 < value < np.inf:
+                raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
+    if rest or not factors:
+        known = f"of the classes {_listing(classes)}"
+        raise DataError(f"class_weight: {_cut(rest)!r} is not balanced nor name=factor {known}")
+    return {"class_weight": factors}
 
 
 def names() -> list[dict]:
@@ -158,7 +249,8 @@ def _extra_sets():
     folder = os.environ.get("ENSOLVE_DATA")
     if folder and not os.path.isdir(folder):
         raise DataError(f"ENSOLVE_DATA={folder}: no such directory; correct or unset it")
-    paths = sorted(Path(folder).iterdir()) if folder else []
+    with _reading(folder):
+        paths = sorted(Path(folder).iterdir()) if folder else []
     return {_stem(path).lower(): path for path in paths if _suffix(path) in SUFFIXES}
 
 
@@ -171,14 +263,20 @@ def _stem(path):
 
 
 def _nearest(word, options):
-    close = difflib.get_close_matches(word, options, n=3)
+    close = difflib.get_close_matches(word, options, n=3) if len(word) < 100 else []
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _listing(items, limit=12):
     items = list(items)
     more = [f"... ({len(items)} in all)"] if len(items) > limit else []
-    return ", ".join(items[:limit] + more)
+    return ", ".join([_cut(item) for item in items[:limit]] + more)
+
+
+def _cut(text, limit=100):
+    """Make a text that a message quotes short and of one line."""
+    text = re.sub(r"\s+", " ", text)
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 # -- numbers in texts ------------------------------------------------------------------------------
@@ -201,7 +299,8 @@ def _floats(cells):
     except ValueError:
         pass
     try:
-        return np.array(["nan" if cell.strip() in MISSING else cell for cell in cells], dtype=float)
+        stripped = (cell.strip() for cell in cells)  # of more kinds of blanks than numpy knows
+        return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
     except ValueError:
         return None
 
@@ -231,6 +330,7 @@ class _Table:
 
     A column is a float array, or a list of texts with gaps as GAP. `source(text)` returns the
     columns and the line of each row; the columns numbered in the set `text` come as texts.
+    Where the features are numbers by the format, `matrix` has them all, and the columns are its.
     """
 
     where: str
@@ -239,6 +339,7 @@ class _Table:
     label: int | None = None  # None: the format does not say
     header: bool = False
     unit: str = "line"
+    matrix: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
     columns: list = field(default_factory=list)
     lines: Sequence = ()
@@ -248,7 +349,7 @@ class _Table:
 
     def error(self, j, problem, row=None):
         place = "" if row is None else f", {self.unit} {self.lines[row]}"
-        return DataError(f"{self.where}{place}, column {self.names[j]!r}: {problem}")
+        return DataError(f"{self.where}{place}, column {_cut(self.names[j])!r}: {problem}")
 
 
 def _open(path, label, schema):
@@ -260,6 +361,10 @@ def _open(path, label, schema):
     if not head:
         raise DataError(f"{path}: the file is empty")
     first = next((line.strip() for line in head if not line.startswith("#")), "")
+    for kind, beginning in NOT_TABLES.items():
+        if re.match(beginning, first):
+            hint = "give a table: CSV, TSV, LIBSVM or .npz"
+            raise DataError(f"{path}: the file begins as {kind} does; {hint}")
     if _suffix(path) in SVM_SUFFIXES or SVM_LINE.fullmatch(first):
         return _read_svm(path, width)
     return _read_csv(path, _delimiter(head), label, schema)
@@ -282,7 +387,10 @@ def _reading(path):
 def _lines(path) -> Iterator[str]:
     opener = gzip.open if path.suffix.lower() == ".gz" else open
     with _reading(path), opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        yield from file
+        for line in file:
+            if "\0" in line:
+                raise DataError(f"{path}: holds NUL bytes, as UTF-16 does; save it as UTF-8 text")
+            yield line
 
 
 def _cells(lines, delimiter, strict=True):
@@ -296,7 +404,10 @@ def _delimiter(head):
     """Return the delimiter that cuts most of the first lines into equally many cells."""
 
     def agreement(delimiter):
-        widths = [len(cells) for cells in _cells(head, delimiter, strict=False)]
+        try:
+            widths = [len(cells) for cells in _cells(head, delimiter, strict=False)]
+        except csv.Error:  # a line without this delimiter may be longer than a cell can be
+            return 0
         usual = statistics.mode(widths)
         return widths.count(usual) if usual > 1 else 0
 
@@ -314,14 +425,21 @@ def _rows(path, delimiter):
             if len(cells) != width:
                 place = f"{path}, line {reader.line_num}"
                 raise DataError(f"{place}: expected {width} cells, found {len(cells)}")
+            _check_size(path, 1, width)
             yield reader.line_num, cells
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}; check the quotes") from None
+        hint = "check the quotes, and whether it is a table"
+        raise DataError(f"{path}, line {reader.line_num}: {error}; {hint}") from None
 
 
 def _read_csv(path, delimiter, label, schema):
-    rows = islice(_rows(path, delimiter), HEADER_ROWS)
-    head = [[cell.strip() for cell in cells] for _, cells in rows]
+    head = []
+    for _, cells in _rows(path, delimiter):
+        head.append([cell.strip() for cell in cells])
+        if len(head) == HEADER_ROWS or len(head) * len(cells) >= HEADER_CELLS:
+            break
+    if not head:
+        raise DataError(f"{path}: the file has no cell that is not empty")
     trained = {column["name"] for column in schema or () if column["kind"] != "label"}
     known = trained or {*LABEL_NAMES}
     header = _has_header(head, known if label is None else known | {str(label)}, trained)
@@ -330,7 +448,8 @@ def _read_csv(path, delimiter, label, schema):
         columns = [name or default for name, default in zip(head[0], columns, strict=True)]
         if len(set(columns)) < len(columns):
             raise DataError(f"{path}: two columns are called {statistics.mode(columns)!r}")
-    table = _Table(str(path), columns, functools.partial(_parse, path, delimiter, header))
+    size = max(1, BLOCK // len(columns))
+    table = _Table(str(path), columns, functools.partial(_parse, path, delimiter, header, size))
     table.header = header
     if not header:
         table.notes.append("no header found: the columns are called x0, x1, ...")
@@ -357,16 +476,16 @@ def _has_header(rows, known, trained):
     return any(column is not None and not np.isnan(column).all() for column in values)
 
 
-def _parse(path, delimiter, skip, text):
-    """Read all rows, block by block; start again when a further column turns out to be text."""
+def _parse(path, delimiter, skip, size, text):
+    """Read all rows, `size` at once; start again when a further column turns out to be text."""
     parts, lines = [], array("q")
     rows = islice(_rows(path, delimiter), int(skip), None)
-    while block := list(islice(rows, BLOCK)):
+    while block := list(islice(rows, size)):
         numbers, cells = zip(*block, strict=True)
         columns = enumerate(zip(*cells, strict=True))
         columns = [_texts(column) if j in text else _floats(column) for j, column in columns]
         if further := {j for j, column in enumerate(columns) if column is None}:
-            return _parse(path, delimiter, skip, text | further)
+            return _parse(path, delimiter, skip, size, text | further)
         parts.append(columns)
         lines.extend(numbers)
     joined = [
@@ -396,8 +515,11 @@ def _read_svm(path, width):
                 j, x = int(index), float(value)
             except ValueError:
                 j = 0
-            if not 0 < j <= MAX_CELLS or j in row:
-                raise DataError(f"{place}: {cell!r} is not index:value with a new index from 1 on")
+            if j < 1 or j in row or "_" in cell:  # Python reads 1_0 as 10
+                wrong = f"{_cut(cell)!r} is not index:value with a new index from 1 on"
+                raise DataError(f"{place}: {wrong}")
+            if j > MAX_COLUMNS:
+                _check_size(place, 1, j, SVM_HINT)
             row[j] = x
         labels.append(cells[0])
         lines.append(number)
@@ -407,18 +529,26 @@ def _read_svm(path, width):
     largest = max(indices, default=0)
     if width is not None and largest > width:
         raise DataError(f"{path}: feature index {largest}, the training set has {width} columns")
-    features = _zeros(path, largest if width is None else width, len(labels))
-    features[np.array(indices) - 1, np.repeat(np.arange(len(labels)), sizes)] = values
-    columns = [_texts(labels), *features]
-    names = ["label", *(f"x{j}" for j in range(1, len(columns)))]
-    return _Table(str(path), names, lambda text: (columns, lines), label=0)
+    n, d = len(labels), largest if width is None else width
+    _check_size(path, n, d, SVM_HINT)
+    X = np.zeros((n, d))
+    X[np.repeat(np.arange(n), sizes), np.array(indices) - 1] = values
+    columns = [_texts(labels), *X.T]
+    names = ["label", *(f"x{j}" for j in range(1, d + 1))]
+    return _Table(str(path), names, lambda text: (columns, lines), label=0, matrix=X)
 
 
 def _read_npz(path, width):
     """Read the arrays X (n, d) and y (n,) of an .npz file; with a schema y may be absent."""
     try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > 16 * MAX_CELLS:  # a float is 8 bytes; as much again for labels and others
+            raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
+        with np.load(path, allow_pickle=False) as archive:
             X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
+    except DataError:
+        raise
     except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives
         cause = " ".join(str(error).split())
         hint = "write it with numpy.savez(path, X=X, y=y)"
@@ -436,9 +566,10 @@ def _read_npz(path, width):
 
 
 def _array_table(where, X, y):
-    columns = list(np.ascontiguousarray(X.T, dtype=float))
-    names = [f"x{j}" for j in range(len(columns))]
-    table = _Table(where, names, lambda text: (columns, range(len(X))), unit="row")
+    _check_size(where, *X.shape)
+    X = np.ascontiguousarray(X, dtype=float)
+    columns, names = [*X.T], [f"x{j}" for j in range(X.shape[1])]
+    table = _Table(where, names, lambda text: (columns, range(len(X))), unit="row", matrix=X)
     if y is not None:
         table.label = len(columns)
         columns.append(_texts(y.astype(str).tolist()))
@@ -446,10 +577,11 @@ def _array_table(where, X, y):
     return table
 
 
-def _zeros(where, *shape):
-    if shape[0] * shape[1] > MAX_CELLS:
-        raise DataError(f"{where}: {shape[0]} x {shape[1]} cells are too many for a dense table")
-    return np.zeros(shape)
+def _check_size(where, n, d, hint="keep fewer rows or columns"):
+    """Raise DataError if n rows of d columns would be too large."""
+    if d > MAX_COLUMNS or n * d > MAX_CELLS:
+        size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
+        raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
 
 
 # -- from table to data set ------------------------------------------------------------------------
@@ -506,11 +638,11 @@ def _find(table, label):
     label, width = str(label), len(table.names)
     if label in table.names:
         found = table.names.index(label)
-    elif re.fullmatch(r"-?\d+", label) and -width <= int(label) < width:
+    elif re.fullmatch(r"-?\d{1,9}", label) and -width <= int(label) < width:
         found = int(label) % width
     else:
         hint = f"{_nearest(label, table.names)}; the columns are {_listing(table.names)}"
-        raise DataError(f"{table.where}: no column {label!r}{hint}")
+        raise DataError(f"{table.where}: no column {_cut(label)!r}{hint}")
     if table.label not in (None, found):
         raise DataError(f"{table.where}: this format fixes the label column; leave out label")
     return found
@@ -522,12 +654,14 @@ def _match(table, label, schema):
     place = next(j for j, column in enumerate(schema) if column["kind"] == "label")
     label_name = names.pop(place)
     target = table.label if label is None else _find(table, label)
-    if table.header and not set(names).isdisjoint(table.names):
-        if lacking := [name for name in names if name not in table.names]:
+    at = {name: j for j, name in enumerate(table.names)}
+    if table.header and not at.keys().isdisjoint(names):
+        if lacking := [name for name in names if name not in at]:
             raise DataError(f"{table.where}: lacks columns used in training: {_listing(lacking)}")
-        if target is None and label_name in table.names:
-            target = table.names.index(label_name)
-        features = [table.names.index(name) for name in names]
+        target = at.get(label_name) if target is None else target
+        features = [at[name] for name in names]
+        if target in features:
+            raise table.error(target, "is a feature in the training set; it cannot be the label")
         if extra := set(range(len(table.names))) - {target, *features}:
             listing = _listing(table.names[j] for j in sorted(extra))
             table.notes.append(f"columns not used in training: {listing}; ignored")
@@ -546,7 +680,7 @@ def _match(table, label, schema):
 def _describe(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories."""
     column, name = table.columns[j], table.names[j]
-    if isinstance(column, np.ndarray) and not np.isnan(column).all():
+    if isinstance(column, np.ndarray) and (column[0] == column[0] or not np.isnan(column).all()):
         return {"name": name, "kind": "number", "levels": []}
     levels = set() if isinstance(column, np.ndarray) else set(column) - {GAP}
     if not levels:
@@ -555,10 +689,12 @@ def _describe(table, j, category):
     if not category:
         row = next(row for row, text in enumerate(column) if text in odd)
         if all(_number(text.replace(",", ".", 1)) is not None for text in odd):
-            raise table.error(j, f"{column[row]!r} has a decimal comma; write a point", row)
+            raise table.error(j, f"{_cut(column[row])!r} has a decimal comma; write a point", row)
         given = len(column) - column.count(GAP)
         if given - sum(text in odd for text in column) >= NUMERIC_SHARE * given:
-            raise table.error(j, f"{column[row]!r} is not a number; correct it or write ?", row)
+            raise table.error(
+                j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row
+            )
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
         raise table.error(j, f"{counts} look like an identifier; drop the column")
@@ -568,12 +704,20 @@ def _describe(table, j, category):
 
 def _encode(table, features, kinds):
     """Return X and its column names: a column per number, an indicator per level of a category."""
-    X = _zeros(table.where, len(table.lines), sum(len(kind["levels"]) or 1 for kind in kinds))
+    n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
+    widest, hint = max(zip(sizes, features, strict=True)), {}
+    if widest[0] > 1:
+        name = _cut(table.names[widest[1]])
+        hint["hint"] = f"drop the column {name!r}, which has {widest[0]} levels, or merge these"
+    _check_size(table.where, n, sum(sizes), **hint)
+    given = table.matrix is not None and max(sizes) == 1
+    X = table.matrix if given else np.zeros((n, sum(sizes)))
     names, unseen = [], 0
     for j, kind in zip(features, kinds, strict=True):
         column, k = table.columns[j], len(names)
         if kind["kind"] == "number":
-            X[:, k] = _finite(table, j)
+            if not given:
+                X[:, k] = _numbers(table, j)
             names.append(kind["name"])
         elif isinstance(column, np.ndarray):
             raise table.error(j, "holds categories in the training set; give a CSV file")
@@ -583,6 +727,11 @@ def _encode(table, features, kinds):
             X[at >= 0, at[at >= 0]] = 1.0
             unseen += (at < 0).sum()
             names += [f"{kind['name']}={level}" for level in kind["levels"]]
+    if (large := (X >= BOUND) | (X <= -BOUND)).any():
+        k = int(large.any(axis=0).argmax())
+        j, row = int(np.repeat(features, sizes)[k]), int(large[:, k].argmax())
+        wrong = f"{X[row, k]:g} is not a finite number below {BOUND:g}; correct it or write ?"
+        raise table.error(j, wrong, row)
     if unseen:
         table.notes.append(f"categories not seen in training: {unseen} cells; no indicator is set")
     if levels := [len(kind["levels"]) for kind in kinds if kind["levels"]]:
@@ -592,15 +741,12 @@ def _encode(table, features, kinds):
     return X, names
 
 
-def _finite(table, j):
-    """Return a column that has to hold finite numbers or gaps."""
+def _numbers(table, j):
+    """Return a column that has to hold numbers or gaps."""
     column = table.columns[j]
     if not isinstance(column, np.ndarray):
         row = next(i for i, text in enumerate(column) if text != GAP and _number(text) is None)
-        raise table.error(j, f"{column[row]!r} is not a number", row)
-    if np.isinf(column).any():
-        row = int(np.isinf(column).argmax())
-        raise table.error(j, f"{column[row]} is not a finite number; correct it or write ?", row)
+        raise table.error(j, f"{_cut(column[row])!r} is not a number", row)
     return column
 
 
@@ -670,12 +816,16 @@ def _code(table, j, known, rule):
     chosen = set(chain(*_regroup(table.where, {n: [n] for n in names.values()}, rule).values()))
     unseen = {text for text, name in names.items() if name in chosen and name not in codes}
     if chosen.isdisjoint(codes):
-        table.notes.append(f"column {table.names[j]!r} holds no class of the training set; ignored")
+        table.notes.append(
+            f"column {_cut(table.names[j])!r} holds no class of the training set; ignored"
+        )
         return None
     if unseen:
         row = next(row for row, text in enumerate(column) if text in unseen)
         listing = _listing(known["levels"])
-        raise table.error(j, f"{column[row]!r} is no class of the training set: {listing}", row)
+        raise table.error(
+            j, f"{_cut(column[row])!r} is no class of the training set: {listing}", row
+        )
     code_of = {text: codes[name] if name in chosen else -1 for text, name in names.items()}
     return np.array([code_of[text] for text in column], dtype=np.int64)
 
@@ -696,7 +846,8 @@ class Preprocess:
         standard    (x - mean) / std
         tanh        tanh((x - mean) / std)
 
-    A column that is constant in the training rows becomes 0 (except with none).
+    A column that is constant in the training rows, or spread less than 1e-150, becomes 0 (except
+    with none).
 
     `fit` sets fill_, center_ and spread_, arrays (d,): the scaled value is (x - center_) / spread_,
     or 0 where spread_ is 0; and missing_, the number of gaps in the training rows.
@@ -727,7 +878,8 @@ class Preprocess:
             self.center_, self.spread_ = low, high - low
         else:
             self.center_, self.spread_ = X.mean(axis=0), X.std(axis=0)
-        self.spread_[low == high] = 0.0  # rounding may leave a constant column a tiny std
+        # rounding may leave a constant column a tiny std, and to divide by 1e-300 would overflow
+        self.spread_[(low == high) | (self.spread_ < 1 / BOUND)] = 0.0
         return self
 
     def transform(self, X):
@@ -746,10 +898,21 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, state):
-        prep = cls(state["scale"])
-        prep.missing_ = state["missing_"]
-        for key in ("fill_", "center_", "spread_"):
-            setattr(prep, key, np.array(state[key], dtype=float))
+        """Return what `to_dict` has written; anything else raises DataError."""
+        try:
+            prep = cls(state["scale"])
+            prep.missing_ = state["missing_"]
+            for key in ("fill_", "center_", "spread_"):
+                setattr(prep, key, np.array(state[key], dtype=float))
+            shapes = {prep.fill_.shape, prep.center_.shape, prep.spread_.shape}
+            numbers = np.isfinite([prep.center_, prep.spread_]).all() and (prep.spread_ >= 0).all()
+            whole = len(shapes) == 1 and prep.fill_.ndim == 1 and numbers
+            whole = whole and isinstance(prep.missing_, int) and prep.missing_ >= 0
+            whole = whole and not np.isinf(prep.fill_).any()
+        except (KeyError, OverflowError, TypeError, ValueError):  # absent, or of another kind
+            whole = False
+        if not whole:
+            raise DataError("Preprocess: the state is damaged; give what `to_dict` returns")
         return prep
 
 
@@ -838,9 +1001,8 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
 
 
 def _generated(base):
-    """Return the data set of a generator's name, None for other names."""
-    if match := re.fullmatch(r"gaussians(?::(\d+))?", base.lower()):
+    """Return the data set of a generator's name."""
+    if match := GAUSSIANS.fullmatch(base):
         return two_gaussians(int(match[1] or 400))
-    if match := re.fullmatch(r"linear:(\d+)x(\d+)", base.lower()):
-        return linear_problem(int(match[1]), int(match[2]))
-    return None
+    n, d = map(int, LINEAR.fullmatch(base).groups())
+    return linear_problem(n, d)

@@ -60,6 +60,7 @@ EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 RIDGE = 1e-3  # of the built-in linear member, on features of unit variance
 SMOOTH = 1e-9  # part of the largest variance that the built-in Bayes members add to all
 TINY = 1e-300  # instead of 0 below a fraction or in a logarithm
+SLACK = 1e-6  # of probabilities that are not quite between 0 and 1
 DAMP = 1e-14  # on the diagonal of Platt's Hessian: rows far out may leave it singular
 BALANCE = 1e-12  # to which the equations of the dual then have to hold
 HALVINGS = 60  # of a Newton step at the most
@@ -425,6 +426,13 @@ class _Protocol:
         """Whether scikit-learn's meta-estimators pass sample_weight on to score; returns self."""
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
@@ -892,8 +900,10 @@ def _platt(f, positive, w, tol, max_iter, report):
     target = np.where(positive, (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0))
     w = w / w.sum()
     centre = w @ f
-    scale = np.sqrt(w @ (f - centre) ** 2)
-    scale = scale if scale > EPS * np.abs(f).max() else np.inf  # constant outputs: offset only
+    size = max(np.abs(f - centre).max(), TINY)  # squares of small outputs would be 0
+    scale = size * np.sqrt(w @ ((f - centre) / size) ** 2)
+    least = max(EPS * np.abs(f).max(), TINY)
+    scale = scale if scale > least else np.inf  # constant outputs: offset only
     Phi = np.column_stack([(f - centre) / scale, np.ones(f.size)])
 
     def loss(theta):
@@ -932,12 +942,14 @@ def _platt(f, positive, w, tol, max_iter, report):
 
 def _isotonic(f, positive, w, report):
     """Increasing function through (thresholds, values) of the least squares; linear between."""
-    thresholds, place = np.unique(f[w > 0], return_inverse=True)
-    weight = np.bincount(place, w[w > 0])
-    y = np.bincount(place, w[w > 0] * positive[w > 0]) / weight
-    weight /= weight.sum()
+    w = w / w.sum()
+    used = w > TINY  # rows of next to no weight have no say
+    f, positive, w = f[used], positive[used], w[used]
+    thresholds, place = np.unique(f, return_inverse=True)
+    weight = np.bincount(place, w)
+    y = np.bincount(place, w * positive) / weight
     values = _pool(y, weight)
-    within = w[w > 0] @ (positive[w > 0] - y[place]) ** 2 / w.sum()  # of equal outputs
+    within = w @ (positive - y[place]) ** 2  # of equal outputs
     objective = weight @ (y - values) ** 2 + within
     multipliers = np.maximum(np.cumsum(weight * (y - values)), 0.0)
     multipliers[-1] = 0.0
@@ -950,8 +962,23 @@ def _isotonic(f, positive, w, report):
 
 
 # -- members --------------------------------------------------------------------------------------
+def _deviations(X, C, mean, w):
+    """Standard deviation of each column of X from its mean and its centred form C, with weights w
+    of sum 1; infinite for columns that are constant: they then count for nothing."""
+    found = np.sqrt(w @ (C * C))
+    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
+        x, c = X[w > 0, j], C[w > 0, j]
+        size = np.abs(c).max()  # squares of small numbers would be 0
+        level = size < TINY or (x == x[0]).all()
+        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return found
+
+
 class _BuiltIn(_Protocol):
     """A small classifier whose fitted state is one matrix with a row for each class."""
+
+    _multi_class = True
 
     def __init__(self):
         self._set(locals())
@@ -961,12 +988,20 @@ class _BuiltIn(_Protocol):
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = X.shape[1]
         w = np.ones(len(y)) if sample_weight is None else sample_weight
-        onehot = np.eye(self.classes_.size)[codes]
-        self.state_ = self._learn(X, onehot, w / w.sum())
+        onehot, w = np.eye(self.classes_.size)[codes], w / w.sum()
+        shares = w @ onehot
+        if shares.min() < TINY:
+            raise ValueError(
+                f"the weights of class {self.classes_[shares.argmin()]} are lost beside those of "
+                "the others; bring sample_weight and class_weight closer together"
+            )
+        self.state_ = np.ascontiguousarray(self._learn(X, onehot, w))
+        self.converged_ = True
         return self
 
     def _is_intact(self):
-        return self.state_.shape == (self.classes_.size, self.width(self.n_features_in_))
+        shape = self.classes_.size, self.width(self.n_features_in_)
+        return super()._is_intact() and self._holds("state_", shape)
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -981,16 +1016,17 @@ class _Linear(_BuiltIn):
 
     def _learn(self, X, onehot, w):
         mean, share = w @ X, w @ onehot
-        spread = np.sqrt(w @ (X - mean) ** 2)
-        spread[spread == 0] = 1.0
-        Z = (X - mean) / spread
+        Z = X - mean
+        spread = _deviations(X, Z, mean, w)
+        Z /= spread
         ZW = Z.T * w
         H = ZW @ Z + RIDGE * np.eye(len(mean))
         coef = np.linalg.solve(H, ZW @ (onehot - share)).T / spread
         return np.column_stack([coef, share - coef @ mean])
 
     def _outputs(self, X):
-        return X @ self.state_[:, :-1].T + self.state_[:, -1]
+        with np.errstate(over="ignore", invalid="ignore"):  # who asked looks at the result
+            return X @ self.state_[:, :-1].T + self.state_[:, -1]
 
     def predict_proba(self, X):
         p = np.clip(self._outputs(X), 0.0, 1.0)
@@ -1002,7 +1038,7 @@ class _Linear(_BuiltIn):
 
 
 class _Bayes(_BuiltIn):
-    """Gaussian naive Bayes: means, 1 / variances, then the part that does not depend on x."""
+    """Gaussian naive Bayes: means, 1 / deviations, then the part that does not depend on x."""
 
     pooled = False
 
@@ -1012,26 +1048,47 @@ class _Bayes(_BuiltIn):
 
     def _learn(self, X, onehot, w):
         mean = w @ X
-        floor = SMOOTH * (w @ (X - mean) ** 2).max()
+        spread = _deviations(X, X - mean, mean, w)
+        largest = spread[np.isfinite(spread)].max(initial=0.0)
+        unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
         share = w @ onehot
-        means = (onehot * w[:, None]).T @ X / share[:, None]
-        variances = np.array([
-            (w * onehot[:, k]) @ (X - means[k]) ** 2 / share[k] for k in range(len(share))
-        ])  # fmt: skip
+        parts = (onehot * w[:, None]).T / share[:, None]
+        means = parts @ X
+        scaled = X / unit
+        variances = np.array(
+            [v @ (scaled - m / unit) ** 2 for v, m in zip(parts, means, strict=True)]
+        )
         if self.pooled:
             variances[:] = share @ variances
-        variances += floor if floor > 0 else 1.0
+        deviations = unit * np.sqrt(variances + floor)
         return np.column_stack([
-            means, 1.0 / variances, np.log(share) - 0.5 * np.log(variances).sum(axis=1)
+            means, 1.0 / deviations, np.log(share) - np.log(deviations).sum(axis=1)
         ])  # fmt: skip
 
     def predict_proba(self, X):
         d = X.shape[1]
         scores = np.empty((X.shape[0], len(self.state_)))
-        for k, row in enumerate(self.state_):
-            scores[:, k] = row[-1] - 0.5 * (X - row[:d]) ** 2 @ row[d:-1]
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        with np.errstate(over="ignore"):
+            for k, row in enumerate(self.state_):
+                z = X - row[:d]
+                z *= row[d:-1]
+                z *= z
+                scores[:, k] = row[-1] - 0.5 * (z @ np.ones(d))
+        best = scores.max(axis=1, keepdims=True)
+        far = ~np.isfinite(best[:, 0])
+        if far.any():
+            scores[far], best[far] = self._far_scores(X[far]), 0.0
+        p = np.exp(scores - best)
         return p / p.sum(axis=1, keepdims=True)
+
+    def _far_scores(self, X):
+        """Scores less the best one of rows so far away that their squares overflow."""
+        d, most = X.shape[1], np.finfo(np.float64).max
+        with np.errstate(over="ignore"):
+            z = np.array([(X - row[:d]) * row[d:-1] for row in self.state_]).clip(-most, most)
+            size = np.abs(z).max(axis=(0, 2))
+            scores = -0.5 * ((z / size[:, None]) ** 2).sum(axis=2).T
+            return (scores - scores.max(axis=1, keepdims=True)) * size[:, None] * size[:, None]
 
 
 class _Centroid(_Bayes):
@@ -1047,15 +1104,30 @@ def _is_member(v):
     return v in BUILT_IN if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
 
 
-def _specs(members):
-    """The members as a list of names and objects."""
-    return members.replace(" ", "").split(",") if isinstance(members, str) else list(members)
+def _pairs(members):
+    """Name and member of each: the name that it was given, or that of a built-in, or a number."""
+    parts = members.replace(" ", "").split(",") if isinstance(members, str) else list(members)
+    return [
+        part if isinstance(part, tuple) and len(part) == 2
+        else (part if isinstance(part, str) else str(t), part)
+        for t, part in enumerate(parts)
+    ]  # fmt: skip
+
+
+def _are_members(members):
+    """Whether all are members, and the names that were given can be told apart."""
+    parts = _pairs(members)
+    given = [part[0] for part in members if isinstance(part, tuple)]
+    good = all(isinstance(name, str) and name and "__" not in name for name in given)
+    return bool(parts) and good and len({*given}) == len(given) and all(
+        _is_member(member) for _, member in parts
+    )  # fmt: skip
 
 
 def _fitted(spec, X, labels, weight):
     """A fitted copy of a member; weight None is not passed on."""
     member = BUILT_IN[spec]() if isinstance(spec, str) else copy.deepcopy(spec)
-    return member.fit(X, labels) if weight is None else member.fit(X, labels, sample_weight=weight)
+    return fit_member(member, X, labels, weight)
 
 
 def _folds(who, cv, codes, weight):
@@ -1065,6 +1137,8 @@ def _folds(who, cv, codes, weight):
         pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
         if not np.array_equal(np.sort(np.concatenate([test for _, test in pairs])), np.arange(n)):
             raise ValueError(f"{who}: the test parts of cv must hold each of the {n} rows once")
+        if not all(np.isin(train, np.arange(n)).all() and train.size for train, _ in pairs):
+            raise ValueError(f"{who}: the training parts of cv must hold numbers of the {n} rows")
         return pairs
     fold, used = np.full(n, -1), np.flatnonzero(weight > 0)
     if np.bincount(codes[used]).min() < 2:
@@ -1079,19 +1153,29 @@ class _Combined(_Protocol):
     """What the three share: members by name or as objects, model files, reports."""
 
     _own_members = tuple(BUILT_IN.values())
+    _role = "member"
 
     def _specs(self):
-        return _specs(self.members)
+        return [spec for _, spec in _pairs(self.members)]
 
     @property
     def _allow_nan(self):
         """Missing values are the members' business; the built-in ones take none."""
         return all(getattr(spec, "_allow_nan", not isinstance(spec, str)) for spec in self._specs())
 
+    def _takes_nan(self):
+        return all(not isinstance(spec, str) and takes_nan(spec) for spec in self._specs())
+
+    @property
+    def named_estimators_(self):
+        """The fitted members by name, or by number where they have none."""
+        names = [name for name, _ in _pairs(self.members)][: len(self.estimators_)]
+        return dict(zip(names, self.estimators_, strict=True))
+
     def __sklearn_clone__(self):
         """Fitted members stay as they are: scikit-learn would empty them."""
         params = self.get_params(deep=False)
-        return type(self)(**(params if self.prefit else copy.deepcopy(params)))
+        return self._twin(params if self.prefit else copy.deepcopy(params))
 
     def _check_params(self):
         super()._check_params()
@@ -1099,7 +1183,8 @@ class _Combined(_Protocol):
             raise ValueError(f"{type(self).__name__}: prefit=True needs fitted objects, not names")
 
     def _name(self, member):
-        return f"{type(self).__name__}: member {type(member).__name__}"
+        what = "meta" if member is getattr(self, "meta_", None) else self._role
+        return f"{type(self).__name__}: {what} {type(member).__name__}"
 
     def _columns(self, member):
         """Numbers of the member's classes among ours."""
@@ -1115,46 +1200,77 @@ class _Combined(_Protocol):
     def _probabilities(self, member, X):
         """Probabilities of our classes, (n, K)."""
         if not hasattr(member, "predict_proba"):
+            raise ValueError(f"{self._name(member)} has no predict_proba; {self._way_out(member)}")
+        columns, K = self._columns(member), self.classes_.size
+        p = np.asarray(member.predict_proba(X), dtype=np.float64)
+        if p.shape != (X.shape[0], len(columns)):
             raise ValueError(
-                f"{self._name(member)} has no predict_proba; wrap it in Calibrated, which has"
+                f"{self._name(member)} gives probabilities of shape {p.shape}, not one a class"
             )
-        p = np.zeros((X.shape[0], self.classes_.size))
-        p[:, self._columns(member)] = member.predict_proba(X)
-        return p
+        if columns != list(range(K)):
+            p, known = np.zeros((X.shape[0], K)), p
+            p[:, columns] = known
+        low, high = p.min(), p.max()
+        if not (-SLACK <= low and high <= 1.0 + SLACK):  # NaN is neither
+            raise ValueError(
+                f"{self._name(member)} gives probabilities from {low:g} to {high:g}, not from 0 to "
+                "1; scale X, or leave it out"
+            )
+        return p if low >= 0 else np.maximum(p, 0.0)
+
+    def _way_out(self, member):
+        """How a member without probabilities could get them."""
+        if not hasattr(member, "decision_function"):
+            return "choose one that has"
+        if self.classes_.size > 2:
+            return "wrap it in OneVsRest(Calibrated(...)), which has"
+        return "wrap it in Calibrated, which has"
 
     def _output(self, member, X):
         """Real-valued output: (n,) for two classes, (n, K) for more."""
         if not hasattr(member, "decision_function"):
+            if not hasattr(member, "predict_proba"):
+                raise ValueError(
+                    f"{self._name(member)} has neither decision_function nor predict_proba, and "
+                    "one of them is needed"
+                )
             return _difference(self._probabilities(member, X))
         if self._columns(member) != list(range(self.classes_.size)):
             raise ValueError(f"{self._name(member)} does not know all classes of y")
         f = np.asarray(member.decision_function(X), dtype=np.float64)
         K = self.classes_.size
-        if f.shape[1:] != ((K,) if K > 2 else ()):
+        if f.shape != ((X.shape[0], K) if K > 2 else (X.shape[0],)):
             raise ValueError(
                 f"{self._name(member)} gives outputs of shape {f.shape}, not one a class"
             )
+        if not _are_bounded(f):
+            raise ValueError(
+                f"{self._name(member)} gives outputs from {f.min():g} to {f.max():g}; scale X: "
+                f"they have to be numbers below {BOUND:g}"
+            )
         return f
 
-    def _out_of_fold(self, spec, X, codes, weight, weighted, output):
-        """Output of copies that were not trained on the row, and the member trained on all rows."""
+    def _out_of_fold(self, spec, X, codes, weight, passed, output):
+        """Output of copies that were not trained on the row, and the member trained on all rows;
+        passed are the weights for the members, or None."""
         if self.prefit:
             return output(spec, X), spec
         labels, values = self.classes_[codes], None
         for train, test in _folds(type(self).__name__, self.cv, codes, weight):
-            part = weight[train] if weighted else None
+            part = None if passed is None else passed[train]
             found = output(_fitted(spec, X[train], labels[train], part), X[test])
             values = np.zeros((codes.size, *found.shape[1:])) if values is None else values
             values[test] = found
-        return values, _fitted(spec, X, labels, weight if weighted else None)
+        return values, _fitted(spec, X, labels, passed)
 
-    def _report(self, iteration, objective, residual):
+    def _report(self, iteration, objective, residual, name=""):
         """Keep the state of the iteration; True when the callback asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.residual_ = None if residual is None else float(residual)
         self.trace_.append(self.objective_)
         if self.verbose:
             end = "" if residual is None else f"  residual {residual:.2e}"
+            end += f"  {name}" if name else ""
             print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}{end}")
         if self.callback is None:
             return False
@@ -1166,28 +1282,38 @@ class _Combined(_Protocol):
         self.trace_ = np.array(self.trace_)
         self.converged_ = self.residual_ is None or self.residual_ <= self.tol
         if not self.converged_:
+            more = "raise max_iter or tol" if hasattr(self, "max_iter") else "raise tol"
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); raise max_iter or tol",
+                f"{self.residual_:.1e} (tol={self.tol:g}); {more}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
 
     def _is_intact(self):
-        T, K, d = len(self.estimators_), self.classes_.size, self.n_features_in_
+        """The members, and a vote on a row of zeros: that needs all that predict uses."""
+        good, T, d = super()._is_intact(), len(self.estimators_), self.n_features_in_
         specs = self._specs()[:T]
-        good = [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
-        good &= getattr(self, "coef_", np.empty((T, K))).shape == (T, K)
-        if hasattr(self, "meta_"):
-            good &= self.meta_.n_features_in_ == T * (K if K > 2 else 1)
-        else:
-            good &= self.weights_.shape == (T,)
-        return good and all(
+        good = good and [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
+        good = good and all(
             type(member) is BUILT_IN[spec]
             for member, spec in zip(self.estimators_, specs, strict=True)
             if isinstance(spec, str)
         )
+        if not (good and T > 0 and self._holds_results()):
+            return False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the row has no names
+            return self.predict(np.zeros((1, d))).shape == (1,)
+
+
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 def _difference(p):
@@ -1197,8 +1323,9 @@ def _difference(p):
 
 _MEMBER_RULES = {
     "members": (
-        lambda v: len(_specs(v)) > 0 and all(_is_member(spec) for spec in _specs(v)),
-        f"a list of classifiers (objects with fit and predict), or of {', '.join(BUILT_IN)}",
+        _are_members,
+        "a list of classifiers (objects with fit and predict), of pairs (name, classifier) whose "
+        f"names differ and have no '__' in them, or of {', '.join(BUILT_IN)}",
     ),
     "prefit": _one_of(False, True),
 }
@@ -1213,9 +1340,10 @@ class Voting(_Combined):
 
     Parameters
     ----------
-    members : list of classifiers, or a text of names with commas between them
+    members : list of classifiers, or of pairs (name, classifier), or a text of names with commas
         Objects with fit and predict; each is copied and trained on all rows. The built-in ones are
         "linear" (least squares), "bayes" (Gaussian naive Bayes) and "centroid" (nearest mean).
+        members__0__lam is the lam of the first; members__svm__lam that of ("svm", classifier).
     how : "plurality", "majority", "soft" or "average"
         Most votes; more than half of the votes, else `reject`; largest mean probability, from
         members with predict_proba; mean of the members' decision functions, for members alike.
@@ -1225,14 +1353,18 @@ class Voting(_Combined):
         What predict returns for rows without a majority; how="majority" only, which needs it.
     prefit : bool
         Whether the members are fitted already; they are then used as they are.
+    class_weight : None, "balanced" or dict
+        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
         1 prints a line a member.
     callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops.
+        Called as callback(self, iteration, info) after every member; True stops. The model is
+        then that of the members so far: stop when they are good on rows that they do not know by
+        callback=lambda model, iteration, info: model.score(X_valid, y_valid) > 0.9.
 
     Attributes
     ----------
-    estimators_ : the fitted members
+    estimators_, named_estimators_ : the fitted members, and the same by name or number
     weights_ (T,) : their weights, of sum 1 for "soft" and "average"
     objective_, trace_ : share of wrong training rows, and that of the first 1, 2, ... members
     n_iter_, converged_, residual_ : members, True, None: nothing is optimised
@@ -1249,14 +1381,14 @@ class Voting(_Combined):
         **_MEMBER_RULES,
         "how": _one_of("plurality", "majority", "soft", "average"),
         "weights": (
-            lambda v: v is None or np.isfinite(v).all() and np.min(v) >= 0 < np.max(v),
-            "None or finite numbers >= 0, not all 0",
+            lambda v: v is None or np.min(v) >= 0 and 0 < sum(map(float, v)) < BOUND,
+            f"None or finite numbers >= 0, not all 0, of a sum below {BOUND:g}",
         ),
     }
 
     def __init__(
         self, members="linear,bayes,centroid", how="plurality", weights=None, reject=None,
-        prefit=False, verbose=0, callback=None,
+        prefit=False, class_weight=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1264,26 +1396,34 @@ class Voting(_Combined):
     def fit(self, X, y, sample_weight=None):
         """Train the members on X (n, d) and y; sample_weight is passed on to them."""
         self._check_params()
-        specs, who = self._specs(), type(self).__name__
+        specs, who = _pairs(self.members), type(self).__name__
         weights = np.ones(len(specs)) if self.weights is None else np.array(self.weights, float)
         if weights.shape != (len(specs),):
             raise ValueError(f"{who}: {len(specs)} members need as many weights: {weights.size}")
         X, codes, row_weight = self._check_fit(X, y, sample_weight)
         if self.how == "majority":
             self._check_reject()
-        hard = self.how in ("plurality", "majority")
-        weights = weights if hard else weights / weights.sum()  # whole numbers: ties are exact
         self.estimators_, self.trace_, total = [], [], 0.0
-        labels, passed = self.classes_[codes], None if sample_weight is None else row_weight
-        for t, spec in enumerate(specs):
+        labels = self.classes_[codes]
+        passed = row_weight if self._is_weighted(sample_weight) else None
+        for t, (name, spec) in enumerate(specs):
             member = spec if self.prefit else _fitted(spec, X, labels, passed)
             self.estimators_.append(member)
             total = total + weights[t] * self._vote(member, X)
             found = (total >= 0) if total.ndim == 1 else total.argmax(axis=1)
-            if self._report(t + 1, np.average(found != codes, weights=row_weight), None):
+            if self.callback is not None:
+                self._weigh(weights[: t + 1])
+                self.converged_ = False
+            if self._report(t + 1, np.average(found != codes, weights=row_weight), None, name):
                 break
-        self.weights_ = weights[: len(self.estimators_)]
+        self._weigh(weights[: t + 1])
         return self._finish()
+
+    def _weigh(self, weights):
+        """Set the weights of the members so far."""
+        weights = weights if weights.any() else np.ones_like(weights)
+        hard = self.how in ("plurality", "majority")  # whole numbers: ties are exact
+        self.weights_ = weights if hard else weights / weights.sum()
 
     def votes(self, X):
         """Vote of every member, (n, T), or (n, T, K) with a column a class for K > 2 classes."""
@@ -1323,11 +1463,18 @@ class Voting(_Combined):
             return self._output(member, X)
         if self.how == "soft":
             return _difference(self._probabilities(member, X))
-        chosen = np.asarray(member.predict(X))[:, None] == self.classes_
-        if not chosen.any(axis=1).all():
+        found = np.asarray(member.predict(X))
+        chosen = found.reshape(-1, 1) == self.classes_
+        if found.shape != (X.shape[0],) or not chosen.any(axis=1).all():
             self._columns(member)
             raise ValueError(f"{self._name(member)} predicts labels that are not in y")
         return _difference(chosen.astype(np.float64))
+
+    def _holds_results(self):
+        good = self._holds("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
+        if self.how == "majority":
+            self._check_reject()
+        return good
 
     def _check_reject(self):
         numbers = [np.asarray(v).dtype.kind in "biuf" for v in (self.classes_, self.reject)]
@@ -1343,26 +1490,30 @@ class Stacking(_Combined):
 
     Parameters
     ----------
-    members : list of classifiers, or a text of names with commas between them
-        As in Voting; they need predict_proba: Calibrated gives it to any.
+    members : list of classifiers, or of pairs (name, classifier), or a text of names with commas
+        As in Voting; they need predict_proba: Calibrated gives it to any with a decision function.
     meta : "linear" or a classifier
         Regression with coefficients >= 0 for each class on the members' probabilities of that
         class; or an object with fit and predict that gets the probabilities of all members side by
-        side: of the second class only where there are two.
+        side: of the second class only where there are two. For decision_function and votes it
+        needs decision_function or predict_proba.
     cv : int >= 2, or a list of pairs (training rows, test rows)
         Number of folds, or the folds.
     prefit : bool
         Whether the members are fitted already; X, y should then be rows that they do not know.
     tol : float > 0
         Target for `residual_`.
+    class_weight : None, "balanced" or dict
+        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
         1 prints a line a member.
     callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops.
+        Called as callback(self, iteration, info) after every member; True stops. The model is
+        then that of the members so far. If meta is a classifier: once, at the end.
 
     Attributes
     ----------
-    estimators_ : the members, trained on all rows
+    estimators_, named_estimators_ : the members, trained on all rows, and the same by name
     coef_ (T, K) : coefficients of the regressions; meta_ instead: the fitted classifier
     weights_ (T,) : mean of a member's coefficients; one weight of 1 if meta is a classifier
     objective_, trace_ : squared error of the regressions with all, and the first 1, 2, ... members;
@@ -1390,7 +1541,7 @@ class Stacking(_Combined):
 
     def __init__(
         self, members="linear,bayes,centroid", meta="linear", cv=5, prefit=False, tol=1e-9,
-        verbose=0, callback=None,
+        class_weight=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1399,25 +1550,31 @@ class Stacking(_Combined):
         """Train on X (n, d) and y; sample_weight counts for the members and on top of them."""
         self._check_params()
         X, codes, weight = self._check_fit(X, y, sample_weight)
-        weighted, linear = sample_weight is not None, isinstance(self.meta, str)
-        for name in ("coef_", "meta_"):
-            vars(self).pop(name, None)
+        linear = isinstance(self.meta, str)
+        passed = weight if self._is_weighted(sample_weight) else None
         self.estimators_, self.trace_, P = [], [], []
-        for t, spec in enumerate(self._specs()):
-            p, member = self._out_of_fold(spec, X, codes, weight, weighted, self._probabilities)
+        for t, (name, spec) in enumerate(_pairs(self.members)):
+            p, member = self._out_of_fold(spec, X, codes, weight, passed, self._probabilities)
             P.append(p)
             self.estimators_.append(member)
-            if linear and self._report(t + 1, *self._regressions(P, codes, weight)):
-                break
-        if linear:
-            self.weights_ = self.coef_.mean(axis=1)
-        else:
+            if linear:
+                state = self._regressions(P, codes, weight)
+                self.converged_ = False
+                if self._report(t + 1, *state, name):
+                    break
+        if not linear:
             self.weights_, rows = np.ones(1), _side_by_side(P)
-            passed = weight if weighted else None
             self.meta_ = _fitted(self.meta, rows, self.classes_[codes], passed)
-            wrong = self.meta_.predict(rows) != self.classes_[codes]
+            wrong = np.asarray(self.meta_.predict(rows)) != self.classes_[codes]
+            self.converged_ = False
             self._report(len(self.estimators_), np.average(wrong, weights=weight), None)
         return self._finish()
+
+    def predict(self, X):
+        """Class of each row, by the classifier on top; else that of the largest LR_c(x)."""
+        if not hasattr(self, "meta_"):
+            return super().predict(X)
+        return np.asarray(self.meta_.predict(_side_by_side(self._member_probabilities(X))))
 
     def votes(self, X):
         """Vote of every member, (n, T) or (n, T, K): its coefficients times its probabilities, over
@@ -1460,9 +1617,19 @@ class Stacking(_Combined):
             _regress(np.ascontiguousarray(P[:, :, c].T), (codes == c).astype(np.float64), w)
             for c in range(self.classes_.size)
         ]
-        self.coef_ = np.array([x for x, _, _ in parts]).T
+        self.coef_ = np.ascontiguousarray(np.array([x for x, _, _ in parts]).T)
+        self.weights_ = self.coef_.mean(axis=1)
         objective, gap = sum(part[1] for part in parts), sum(part[2] for part in parts)
         return objective, gap / max(1.0, objective)
+
+    def _holds_results(self):
+        T, K = len(self.estimators_), self.classes_.size
+        if isinstance(self.meta, str):
+            good = not hasattr(self, "meta_") and self._holds("weights_", (T,))
+            return good and self._holds("coef_", (T, K)) and (self.coef_ >= 0).all()
+        good = self._holds("weights_", (1,)) and self.weights_[0] == 1
+        self._columns(self.meta_)
+        return good and self.meta_.n_features_in_ == T * (K if K > 2 else 1)
 
 
 def _side_by_side(P):
@@ -1476,7 +1643,8 @@ class Calibrated(_Combined):
     Parameters
     ----------
     base : a classifier, "linear", "bayes" or "centroid"
-        Object with fit and decision_function or predict_proba; or a built-in one, see Voting.
+        Object with fit, predict, and decision_function or predict_proba; or a built-in one, see
+        Voting. If it takes no weights, they count for the function g only, and a warning says so.
     method : "platt" or "isotonic"
         Logistic function with Platt's targets, or the best increasing function: for many rows.
     cv : int >= 2, or a list of pairs (training rows, test rows)
@@ -1487,6 +1655,8 @@ class Calibrated(_Combined):
         Target for `residual_`: probabilities are then exact to about its square root.
     max_iter : int >= 1
         Most Newton steps.
+    class_weight : None, "balanced" or dict
+        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
         1 prints a line an iteration.
     callback : None or callable
@@ -1520,9 +1690,11 @@ class Calibrated(_Combined):
 
     def __init__(
         self, base="linear", method="platt", cv=5, prefit=False, tol=1e-13, max_iter=100,
-        verbose=0, callback=None,
+        class_weight=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
+
+    _role = "base"
 
     def _specs(self):
         return [self.base]
@@ -1532,13 +1704,19 @@ class Calibrated(_Combined):
         """Train on X (n, d) and two classes y; sample_weight counts for base and its function."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        positive, self.trace_ = y > 0, []
+        positive, self.trace_, passed = y > 0, [], None
+        if self._is_weighted(sample_weight) and not self.prefit:
+            passed = weight if isinstance(self.base, str) or takes_weights(self.base) else None
+            if passed is None:
+                warnings.warn(
+                    f"Calibrated: {type(self.base).__name__} takes no sample_weight in fit: the "
+                    "weights count for the calibration only",
+                    stacklevel=3,
+                )
         f, member = self._out_of_fold(
-            self.base, X, positive.astype(np.intp), weight, sample_weight is not None, self._output
+            self.base, X, positive.astype(np.intp), weight, passed, self._output
         )
         self.estimators_, self.weights_ = [member], np.ones(1)
-        for name in ("slope_", "offset_", "thresholds_", "values_"):
-            vars(self).pop(name, None)
         if self.method == "platt":
             self.slope_, self.offset_ = _platt(
                 f[weight > 0], positive[weight > 0], weight[weight > 0], self.tol, self.max_iter,
@@ -1559,6 +1737,17 @@ class Calibrated(_Combined):
         if self.method == "platt":
             return np.tanh(0.5 * (self.slope_ * f + self.offset_))
         return 2.0 * np.interp(f, self.thresholds_, self.values_) - 1.0
+
+    def _holds_results(self):
+        if len(self.estimators_) != 1 or not self._holds("weights_", (1,)) or self.weights_[0] != 1:
+            return False
+        if self.method == "platt":
+            found = [self.slope_, self.offset_]
+            return all(isinstance(v, float) and np.isfinite(v) for v in found)
+        m = self.thresholds_.size
+        good = m > 0 and self._holds("thresholds_", (m,)) and self._holds("values_", (m,))
+        good = good and (np.diff(self.thresholds_) > 0).all() and (np.diff(self.values_) >= 0).all()
+        return good and 0 <= self.values_[0] and self.values_[-1] <= 1
 
     def predict_proba(self, X):
         """Probability of each class, (n, 2)."""

@@ -21,12 +21,16 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 2, Theo
 Departs   The denominators of correlation and Q are 0 exactly where a member votes the same on all
           rows: the value is then 1 against an equal member, -1 against an opposed one, 0 against
           any other. The one of kappa is 0 where two such members are equal: 1. No measure is NaN.
+Votes     Outputs, real numbers of which those >= 0 vote +; or labels of two values, numbers, texts
+          or False/True, of which the larger one votes +. The same two labels, -1/+1, 0/1 or
+          False/True may be in y. Numbers with fractions, or floats of both signs, are outputs:
+          probabilities p are passed as 2 p - 1. Of more than two classes the tables can count right
+          and wrong instead of + and -: votes == y[:, None] are such votes, with True for y.
 Symbols   paper      here       meaning                                     shape
-          h_t(x_i)   votes      outputs of the members; >= 0 votes +        (n, T)
+          h_t(x_i)   votes      outputs or labels of the members            (n, T)
           alpha_t    weights    of the members in the vote, >= 0            (T,)
-          y_i        y          labels: -1/+1, 0/1 or False/True            (n,)
+          y_i        y          labels of the rows                          (n,)
 Use       values = pairwise(model.votes(X), y == model.classes_[1]); over_pairs(values["kappa"])
-          With votes * y[:, None] the tables count right and wrong instead of + and -.
 Origin    ensolve, solvers/diversity.py, MIT licence
 """
 
@@ -35,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 CHUNK = 2**16  # rows of a product at a time: counts stay exact in float32, twice as fast
+LARGEST = 1e150  # numbers from here on are refused: their squares overflow
 
 
 # -- pairs of members -----------------------------------------------------------------------------
@@ -90,13 +95,14 @@ def kappa_error(votes, y):
 def averages(votes, y, weights=None):
     """Mean over the pairs of every measure, the members' mean error, and the mean ambiguity of
     their -1/+1 votes with `weights` (None: equal ones), as a dict."""
-    values, positive = pairwise(votes, y), _positive(y, len(votes))
+    values = pairwise(votes, y)
     if len(values["kappa"]) < 2:
         raise ValueError("averages over pairs of members need two members, got one")
     means = {name: float(over_pairs(value).mean()) for name, value in values.items()}
     means["member_error"] = float(np.diag(values["double_fault"]).mean())
-    signs = np.where(np.asarray(votes) >= 0, 1.0, -1.0)
-    return means | {"ambiguity": float(ambiguity(signs, weights, positive).ambiguity.mean())}
+    read = _read(votes, y)
+    signs = np.where(read.votes >= read.least, 1.0, -1.0)
+    return means | {"ambiguity": float(ambiguity(signs, weights, read.positive).ambiguity.mean())}
 
 
 def kappa_error_figure(clouds, title):
@@ -149,15 +155,13 @@ class Decomposition(NamedTuple):
 def ambiguity(votes, weights, y):
     """Error-ambiguity decomposition, eq. (4): (H-y)^2 = sum a (h-y)^2 - sum a (h-H)^2.
 
-    H is the mean of the votes with `weights` (None: equal ones); y may be any numbers.
+    H is the mean of the votes with `weights` (None: equal ones). Votes and y are any numbers, and
+    are taken as they are.
     """
     votes = _matrix(votes, "votes", "one column a member")
     weights = _weights(weights, votes.shape[1])
-    y = np.asarray(y, dtype=np.float64)
-    if y.shape != votes.shape[:1]:
-        raise ValueError(
-            f"y must have shape {votes.shape[:1]} like the rows of votes, got {y.shape}"
-        )
+    weights = weights / weights.sum()
+    y = _column(y, len(votes), kinds="biuf").astype(np.float64)
     H = votes @ weights
     return Decomposition(
         (H - y) ** 2, (votes - y[:, None]) ** 2 @ weights, (votes - H[:, None]) ** 2 @ weights
@@ -165,9 +169,14 @@ def ambiguity(votes, weights, y):
 
 
 def margins(votes, weights, y):
-    """y times the weighted mean of the votes, (n,): in [-1, 1] where the votes are."""
-    votes = _matrix(votes, "votes", "one column a member")
-    return np.where(_positive(y, len(votes)), 1.0, -1.0) * (votes @ _weights(weights, len(votes.T)))
+    """y times the weighted mean of the votes, (n,): in [-1, 1] where the votes are.
+
+    y counts -1/+1, and so do votes that are labels; outputs count as they are.
+    """
+    read = _read(votes, y)
+    votes = _signed(read)
+    weights = _weights(weights, votes.shape[1])
+    return np.where(read.positive, 1.0, -1.0) * (votes @ weights) / weights.sum()
 
 
 def error_covariance(runs, y, weights=None):
@@ -177,15 +186,17 @@ def error_covariance(runs, y, weights=None):
     weights (T,) (None: equal ones). The covariance is taken over the runs at each row, then its
     mean over the rows. Runs with more members than the shortest are cut.
     """
-    runs = [_matrix(votes, "each run", "one column a member") for votes in runs]
+    runs = [np.asarray(votes) for votes in runs]
     if len({len(votes) for votes in runs}) != 1:
         raise ValueError(f"runs must hold votes on the same rows, got {[len(v) for v in runs]}")
     weights = [None] * len(runs) if weights is None else list(weights)
     if len(weights) != len(runs):
         raise ValueError(f"weights must hold one array a run: {len(weights)} for {len(runs)} runs")
-    positive, T = _positive(y, len(runs[0]))[:, None], min(votes.shape[1] for votes in runs)
-    member, vote, both = np.zeros((3, len(positive), T - 1))
-    for votes, alpha in zip(runs, weights, strict=True):
+    reads = [_read(votes, y) for votes in runs]
+    T = min(read.votes.shape[1] for read in reads)
+    member, vote, both = np.zeros((3, len(runs[0]), T - 1))
+    for read, alpha in zip(reads, weights, strict=True):
+        votes, positive = _signed(read), read.positive[:, None]
         sums = np.cumsum(votes * _weights(alpha, votes.shape[1]), axis=1)
         h, H = (votes[:, 1:T] >= 0) == positive, (sums[:, : T - 1] >= 0) == positive
         member += h
@@ -200,12 +211,11 @@ def _tables(votes, y=None):
 
     The product of the votes on the rows of either class gives both: the rest is sums.
     """
-    votes = _matrix(votes, "votes", "one column a member", convert=False)
+    votes, least, _, positive = _read(votes, y)
     n, T = votes.shape
-    positive = None if y is None else _positive(y, n)
     a, sums, both_wrong = np.zeros((T, T)), np.zeros(T), np.zeros((T, T))
     for start in range(0, n, CHUNK):
-        plus = votes[start : start + CHUNK] >= 0
+        plus = votes[start : start + CHUNK] >= least
         if y is None:
             parts = [(plus, False)]
         else:
@@ -246,38 +256,155 @@ def _ratio(above, below, a, b, c, d):
     return np.where(below == 0, constant, above / np.where(below == 0, 1.0, below))
 
 
-# -- checks ---------------------------------------------------------------------------------------
-def _matrix(values, name, layout, convert=True):
-    """A matrix of finite numbers with at least one row and one column."""
-    values = np.asarray(values)
-    if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in "biuf":
+# -- reading --------------------------------------------------------------------------------------
+class _Votes(NamedTuple):
+    """Votes (n, T), of which those >= least are +; whether they are labels; which y (n,) are +."""
+
+    votes: np.ndarray
+    least: object
+    are_labels: bool
+    positive: np.ndarray | None
+
+
+def _read(votes, y=None):
+    """Votes and y as + and -, see the rules at the top; y None is left out."""
+    votes = _matrix(votes, "votes", "one column a member", kinds="biufUS")
+    labels, text = _labels(votes), votes.dtype.kind in "US"
+    y = None if y is None else _column(y, len(votes))
+    unsure = votes.dtype.kind == "f" and labels is not None  # labels only if y has them, too
+    unsure = unsure and (len(labels) == 1 or _has_fractions(votes))
+    if y is None or y.dtype.kind == "b":
+        if text and len(labels) == 1 and y is not None:
+            raise ValueError(f"all votes are {labels[0]!r}: pass y with labels of the same kind")
+        labels = None if unsure and y is not None else labels
+        least, positive = _least(labels), y
+    else:
+        own = np.unique(y).tolist()
+        if len(own) > 2:
+            raise ValueError(
+                f"y must hold labels of two classes, got {_shown(own)}; pass "
+                "y == model.classes_[1], or votes == y[:, None] with True for y"
+            )
+        alike = labels is not None and text == (y.dtype.kind in "US")
+        together = sorted({*labels, *own}) if alike else []
+        if alike and not unsure and {*labels} <= {0, 1} and -1 in own and {*own} <= {-1, 1}:
+            least, positive = _least(labels), y > 0
+        elif alike and len(together) <= 2:
+            least, positive = together[-1], y == together[-1]
+        elif labels is None or unsure:
+            labels, least = None, 0.0
+            positive = y == own[1] if len(own) == 2 else _sign(y, own[0])
+        else:
+            raise ValueError(
+                f"votes hold the labels {_shown(labels)} and y {_shown(own)}: these must be the "
+                "same, or y must be True where the larger one is right"
+            )
+    if text:
+        votes, least = votes == least, True
+    return _Votes(votes, least, labels is not None, positive)
+
+
+def _labels(votes):
+    """The one or two values of votes that are labels, in order; None for outputs."""
+    kind = votes.dtype.kind
+    if kind in "US":
+        found = np.unique(votes).tolist()
+    else:
+        low, high = votes.min().item(), votes.max().item()
+        if kind == "f" and low < 0 <= high:
+            return None  # one look at the matrix is enough in the usual case
+        between = votes[(votes != low) & (votes != high)]
+        found = sorted({low, high}) + between[:1].tolist()
+        if len(found) == 2 and low < 0 <= high:
+            return None  # -1/+1 in whole numbers
+    if len(found) > 2 and not _has_fractions(votes):
         raise ValueError(
-            f"{name} must be a matrix of numbers, {layout}; got shape {values.shape}, "
+            "votes must be labels of two classes, or floats of which those >= 0 vote +; got more "
+            f"than two labels: {_shown(sorted(found))}; votes == y[:, None] count right and wrong"
+        )
+    return found if len(found) <= 2 else None
+
+
+def _least(labels):
+    """The least vote that is a + if y does not tell: of outputs 0, of labels the larger."""
+    if labels is None:
+        return 0.0
+    one_number = len(labels) == 1 and not isinstance(labels[0], str | bytes)
+    return 1 if one_number else labels[-1]
+
+
+def _sign(y, label):
+    """Which y are +, all of them being this label."""
+    if label not in (-1, 0, 1):
+        raise ValueError(f"all of y are {label!r}: pass y == model.classes_[1]")
+    return np.full(y.shape, label == 1)
+
+
+def _signed(read):
+    """Labels as -1.0/+1.0, outputs as they are."""
+    if read.are_labels:
+        return np.where(read.votes >= read.least, 1.0, -1.0)
+    return read.votes.astype(np.float64, copy=False)
+
+
+def _has_fractions(votes):
+    return votes.dtype.kind == "f" and bool((votes != np.rint(votes)).any())
+
+
+def _shown(labels):
+    return ", ".join(repr(label) for label in labels[:5]) + ", ..." * (len(labels) > 5)
+
+
+# -- checks ---------------------------------------------------------------------------------------
+def _matrix(values, name, layout, kinds="biuf"):
+    """A matrix with at least one row and one column, its numbers finite."""
+    values = _typed(values)
+    if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in kinds:
+        what = "numbers or labels" if "U" in kinds else "numbers"
+        raise ValueError(
+            f"{name} must be a matrix of {what}, {layout}; got shape {values.shape}, "
             f"dtype {values.dtype}"
         )
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return values.astype(np.float64, copy=False) if convert else values
+    if values.dtype.kind == "f":
+        _check_size(values, name)
+    return values if "U" in kinds else values.astype(np.float64, copy=False)
 
 
-def _positive(y, n):
-    """Which of the n labels are positive."""
-    y = np.asarray(y)
+def _column(y, n, kinds="biufUS"):
+    """Labels of the n rows, numbers being finite."""
+    y = _typed(y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},) like the rows of votes, got {y.shape}")
-    if y.dtype.kind not in "biuf" or not (np.isin(y, (0, 1)).all() or (np.abs(y) == 1).all()):
-        raise ValueError("y must hold -1/+1, 0/1 or False/True; pass y == model.classes_[1]")
-    return y > 0
+    if y.dtype.kind not in kinds:
+        what = "numbers or texts" if "U" in kinds else "numbers"
+        raise ValueError(f"y must hold {what}, got dtype {y.dtype}")
+    if y.dtype.kind == "f":
+        _check_size(y, "y")
+    return y
+
+
+def _typed(values):
+    """An array; of objects, such as the columns of a frame, of the type that they have."""
+    values = np.asarray(values)
+    return np.array(values.tolist()) if values.dtype == object else values
+
+
+def _check_size(values, name):
+    low, high = values.min().item(), values.max().item()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    if max(-low, high) >= LARGEST:
+        raise ValueError(f"{name} must be below {LARGEST:g} in size, got {low:g} to {high:g}")
 
 
 def _weights(weights, T):
-    """Weights of the members, scaled to sum 1; equal ones for None."""
+    """Weights of the members, times a power of 2 that keeps their sum from overflow; None: ones."""
     weights = np.ones(T) if weights is None else np.asarray(weights, dtype=np.float64)
     if weights.shape != (T,):
         raise ValueError(f"weights must have shape ({T},), one a member, got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("weights must be finite, >= 0 and not all 0")
-    return weights / weights.sum()
+    return np.ldexp(weights, -np.frexp(weights.max())[1])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ import numpy as np
 from numba import njit
 
 EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
+TINY = 1e-300  # what varies by less is constant
 MOST_CLASSES = 11  # of an exhaustive code: 1023 columns
 DRAWS = 100  # random codes, of which the one with the farthest words is taken
 
@@ -414,6 +415,13 @@ class _Protocol:
         """Whether scikit-learn's meta-estimators pass sample_weight on to score; returns self."""
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
@@ -865,28 +873,48 @@ def min_distance(code):
 
 
 def decode(outputs, code, how="hinge"):
-    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L)."""
+    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L); -inf to words of
+    zeros only."""
     used = np.abs(code).sum(axis=1, dtype=np.float64)
     if how == "hamming":
-        return np.where(outputs >= 0, 1.0, -1.0) @ code.T / used
-    plus, minus = (code == 1).astype(np.float64).T, (code == -1).astype(np.float64).T
-    loss = np.maximum(1.0 - outputs, 0.0) @ plus + np.maximum(1.0 + outputs, 0.0) @ minus
-    return -loss / used
+        closeness = np.where(outputs >= 0, 1.0, -1.0) @ code.T
+    else:
+        plus, minus = (code == 1).astype(np.float64).T, (code == -1).astype(np.float64).T
+        closeness = -np.maximum(1.0 - outputs, 0.0) @ plus - np.maximum(1.0 + outputs, 0.0) @ minus
+    return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
+
+
+def _deviations(X, C, mean, w):
+    """Standard deviation of each column of X from its mean and its centred form C, with weights w
+    of sum 1; infinite for columns that are constant: they then count for nothing."""
+    found = np.sqrt(w @ (C * C))
+    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
+        x, c = X[w > 0, j], C[w > 0, j]
+        size = np.abs(c).max()  # squares of small numbers would be 0
+        level = size < TINY or (x == x[0]).all()
+        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return found
 
 
 def _least_squares(X, targets, weight, l2):
     """Built-in base for several columns of targets: coefficients, intercepts, objectives, gaps."""
     w = weight / weight.sum()
     mean, level = w @ X, w @ targets
-    spread = np.sqrt(w @ (X - mean) ** 2)
-    spread[spread == 0] = 1.0
-    Z = (X - mean) / spread
+    Z = X - mean
+    spread = _deviations(X, Z, mean, w)
+    Z /= spread
     ZW = Z.T * w
-    coef = np.linalg.solve(ZW @ Z + l2 * np.eye(len(mean)), ZW @ (targets - level))
+    H, goal = ZW @ Z + l2 * np.eye(len(mean)), ZW @ (targets - level)
+    try:
+        coef = np.linalg.solve(H, goal)
+    except np.linalg.LinAlgError:  # l2 is lost beside the rest of a singular matrix
+        coef = np.linalg.lstsq(H, goal, rcond=None)[0]
     error = targets - level - Z @ coef
     error -= w @ error  # zero but for rounding: a point of the dual has mean 0
     objective = w @ error**2 + l2 * (coef**2).sum(axis=0)
-    dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
+    with np.errstate(over="ignore"):
+        dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
     gap = np.maximum(objective - dual, EPS * objective)
     coef = coef.T / spread
     return coef, level - coef @ mean, objective, gap
@@ -900,7 +928,7 @@ class _Coded(_Protocol):
     _rules = {
         "base": (
             lambda v: v == "linear" if isinstance(v, str) else hasattr(v, "fit"),
-            "'linear' or an object with fit and predict",
+            "'linear' or an object with fit, and decision_function, predict_proba or predict",
         ),
         "l2": (lambda v: 0 < v < np.inf, "a finite number > 0"),
         "tol": (lambda v: v > 0, "a number > 0"),
@@ -911,28 +939,39 @@ class _Coded(_Protocol):
         """Missing values are the business of base; the built-in one takes none."""
         return not isinstance(self.base, str) and getattr(self.base, "_allow_nan", True)
 
+    def _takes_nan(self):
+        return not isinstance(self.base, str) and takes_nan(self.base)
+
     @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two or more classes y; sample_weight is passed on to base."""
         self._check_params()
         X, codes, weight = self._check_fit(X, y, sample_weight)
         code = self._make_code(self.classes_.size)
-        targets = code[codes]
-        for name in ("coef_", "intercept_", "estimators_"):
-            vars(self).pop(name, None)
-        self.trace_, total, worst = [], 0.0, 0.0
+        self.trace_, total, worst, found = [], 0.0, 0.0, []
         train = self._train_built_in if isinstance(self.base, str) else self._train_copies
-        for objective, residual in train(X, targets, weight, sample_weight is not None):
+        for part, objective, residual in train(X, code[codes], weight, sample_weight):
+            found.append(part)
             total, worst = total + objective, np.maximum(worst, residual)  # NaN stays
-            if self._report(len(self.trace_) + 1, total, None if np.isnan(worst) else worst):
+            if self.callback is not None:
+                self._keep(found, code)
+                self.converged_ = False
+            if self._report(len(found), total, None if np.isnan(worst) else worst):
                 break
-        self._keep(code[:, : self.n_iter_])
+        self._keep(found, code)
         self.trace_ = np.array(self.trace_)
-        if self._members():
-            good = all(getattr(member, "converged_", True) for member in self._members())
-        else:
+        if isinstance(self.base, str):
             good = self.residual_ <= self.tol
-        self.converged_ = good and self.n_iter_ == code.shape[1]
+        else:
+            good = all(getattr(member, "converged_", True) for member in found)
+        self.converged_ = bool(good and len(found) == code.shape[1])
+        if not good and isinstance(self.base, str):
+            warnings.warn(
+                f"{type(self).__name__} ended with residual {self.residual_:.1e} (tol={self.tol:g})"
+                "; raise l2 or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
 
     def votes(self, X):
@@ -941,53 +980,80 @@ class _Coded(_Protocol):
         return outputs * self.code_[1] if self.classes_.size == 2 else outputs
 
     def _is_intact(self):
+        """The code, its classifiers, and a vote on a row of zeros."""
+        if not super()._is_intact():
+            return False
         K, L, d = self.classes_.size, self.weights_.size, self.n_features_in_
-        good = self.code_.shape == (K, L) and self.weights_.shape == (L,)
-        if self._members():
-            return good and [member.n_features_in_ for member in self.estimators_] == [d] * L
-        return good and self.coef_.shape == (L, d) and self.intercept_.shape == (L,)
+        good = self.code_.shape == (K, L) and L > 0 and self.code_.dtype == np.int8
+        good = good and np.isin(self.code_, (-1, 0, 1)).all() and self._holds("weights_", (L,))
+        if isinstance(self.base, str):
+            good = good and not hasattr(self, "estimators_")
+            good = good and self._holds("coef_", (L, d)) and self._holds("intercept_", (L,))
+        else:
+            good = good and [member.n_features_in_ for member in self.estimators_] == [d] * L
+        return good and self.predict(np.zeros((1, d))).shape == (1,)
 
-    def _train_built_in(self, X, targets, weight, weighted):
-        """Objective and residual of each column; those without zeros are solved together."""
+    def _train_built_in(self, X, targets, weight, sample_weight):
+        """Coefficients with intercept, objective and residual of each column; those without zeros
+        are solved together."""
         L = targets.shape[1]
-        self.coef_, self.intercept_ = np.zeros((L, X.shape[1])), np.zeros(L)
         dense = (targets != 0).all()
         for columns in [slice(0, L)] if dense else [slice(k, k + 1) for k in range(L)]:
             rows = slice(None) if dense else (targets[:, columns] != 0).ravel()
             goal = targets[rows, columns].astype(np.float64)
-            self.coef_[columns], self.intercept_[columns], objective, gap = _least_squares(
+            coef, intercept, objective, gap = _least_squares(
                 X[rows], goal, weight[rows], float(self.l2)
             )
-            yield from zip(objective, gap / np.maximum(1.0, objective), strict=True)
+            parts = zip(coef, intercept, strict=True)
+            yield from zip(parts, objective, gap / np.maximum(1.0, objective), strict=True)
 
-    def _train_copies(self, X, targets, weight, weighted):
-        """The same for copies of base, which get the labels 0 and 1; NaN for what is not known."""
-        self.estimators_ = []
+    def _train_copies(self, X, targets, weight, sample_weight):
+        """The same of copies of base, which get the labels 0 and 1; NaN for what is not known."""
         for target in targets.T:
             rows = slice(None) if target.all() else target != 0
-            member, labels = copy.deepcopy(self.base), (target[rows] > 0).astype(np.int64)
-            if weighted:
-                member.fit(X[rows], labels, sample_weight=weight[rows])
-            else:
-                member.fit(X[rows], labels)
-            self.estimators_.append(member)
+            passed = weight[rows] if self._is_weighted(sample_weight) else None
+            labels = (target[rows] > 0).astype(np.int64)
+            member = fit_member(copy.deepcopy(self.base), X[rows], labels, passed)
             found = [getattr(member, name, None) for name in ("objective_", "residual_")]
-            yield [math.nan if value is None else value for value in found]
+            yield member, *(math.nan if value is None else value for value in found)
 
-    def _keep(self, code):
-        """Set the code of the columns that were trained."""
-        self.code_, L = code, code.shape[1]
-        self.weights_ = np.full(L, 1.0 / L)
-        if not self._members():
-            self.coef_, self.intercept_ = self.coef_[:L], self.intercept_[:L]
-
-    def _members(self):
-        return getattr(self, "estimators_", [])
+    def _keep(self, found, code):
+        """Set the classifiers that were trained, and their part of the code."""
+        L = len(found)
+        self.code_, self.weights_ = np.ascontiguousarray(code[:, :L]), np.full(L, 1.0 / L)
+        if isinstance(self.base, str):
+            self.coef_ = np.array([coef for coef, _ in found])
+            self.intercept_ = np.array([intercept for _, intercept in found])
+        else:
+            self.estimators_ = list(found)
 
     def _outputs(self, X):
-        if not self._members():
-            return X @ self.coef_.T + self.intercept_
-        return np.column_stack([_output(member, X) for member in self.estimators_])
+        if isinstance(self.base, str):
+            with np.errstate(over="ignore", invalid="ignore"):
+                outputs = X @ self.coef_.T + self.intercept_
+        else:
+            outputs = np.column_stack([self._output(member, X) for member in self.estimators_])
+        if not _are_bounded(outputs):
+            raise ValueError(
+                f"{type(self).__name__}: outputs from {outputs.min():g} to {outputs.max():g}; "
+                f"scale X: they have to be numbers below {BOUND:g}"
+            )
+        return outputs
+
+    def _output(self, member, X):
+        """Decision of a classifier of the labels 0 and 1, (n,): > 0 speaks for 1."""
+        if hasattr(member, "decision_function"):
+            found = np.asarray(member.decision_function(X), dtype=np.float64)
+        elif hasattr(member, "predict_proba"):
+            found = 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
+        else:
+            found = 2.0 * np.asarray(member.predict(X)) - 1.0
+        if found.shape != (X.shape[0],):
+            raise ValueError(
+                f"{type(self).__name__}: {type(member).__name__} gives outputs of shape "
+                f"{found.shape}, not one a row"
+            )
+        return found
 
     def _report(self, iteration, objective, residual):
         """Keep the state of the iteration; True when the callback asks to stop."""
@@ -1002,13 +1068,12 @@ class _Coded(_Protocol):
         return bool(self.callback(self, iteration, info))
 
 
-def _output(member, X):
-    """Decision of a classifier of the labels 0 and 1, (n,): > 0 speaks for 1."""
-    if hasattr(member, "decision_function"):
-        return np.asarray(member.decision_function(X), dtype=np.float64)
-    if hasattr(member, "predict_proba"):
-        return 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
-    return 2.0 * np.asarray(member.predict(X)) - 1.0
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 class OneVsRest(_Coded):
@@ -1023,11 +1088,13 @@ class OneVsRest(_Coded):
         Penalty of base="linear" on features of unit variance.
     tol : float > 0
         What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
+    class_weight : None, "balanced" or dict
+        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
         1 prints a line a class.
     callback : None or callable
-        Called as callback(self, iteration, info) after every class; True stops: the classes that
-        are left are then never predicted.
+        Called as callback(self, iteration, info) after every class; True stops. The model is then
+        that of the classes so far: those that are left are never predicted.
 
     Attributes
     ----------
@@ -1045,7 +1112,9 @@ class OneVsRest(_Coded):
     >>> model.score(X, y), model.residual_
     """
 
-    def __init__(self, base="linear", l2=1e-3, tol=1e-6, verbose=0, callback=None):
+    def __init__(
+        self, base="linear", l2=1e-3, tol=1e-6, class_weight=None, verbose=0, callback=None
+    ):
         self._set(locals())
 
     def _make_code(self, K):
@@ -1063,8 +1132,10 @@ class OneVsRest(_Coded):
     @property
     def predict_proba(self):
         """The classifiers' probabilities, divided by their sum, (n, K), if base has them."""
-        if not hasattr(self.base, "predict_proba"):
-            raise AttributeError("base has no predict_proba; Calibrated gives it to any classifier")
+        member = getattr(self, "estimators_", [self.base])[0]
+        if not hasattr(member, "predict_proba"):
+            text = "base has no predict_proba; OneVsRest(Calibrated(base)) gives probabilities"
+            raise AttributeError(text)
         return self._predict_proba
 
     def _predict_proba(self, X):
@@ -1087,7 +1158,7 @@ class ECOC(_Coded):
         As in OneVsRest.
     code : "random", "exhaustive", "one-vs-one" or a matrix of -1, 0 and 1
         The best of many random codes; all 2^(K-1) - 1 splits; all pairs of classes; or a code with
-        a row for each class, in the order of classes_.
+        a row for each class, in the order of classes_, no two of them equal and none of zeros.
     n_columns : None or int >= 1
         Columns of a random code; None: 10 log2 K. There are never more than the exhaustive code's.
     decoding : "hinge" or "hamming"
@@ -1096,13 +1167,15 @@ class ECOC(_Coded):
         Penalty of base="linear" on features of unit variance.
     tol : float > 0
         What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
-    random_state : None or int
+    class_weight : None, "balanced" or dict
+        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
+    random_state : None, int, RandomState or Generator
         Seed of the random code.
     verbose : int
         1 prints a line a column.
     callback : None or callable
-        Called as callback(self, iteration, info) after every column; True stops: the code then ends
-        there.
+        Called as callback(self, iteration, info) after every column; True stops. The model is then
+        that of the columns so far; a class whose word is all zeros is never predicted.
 
     Attributes
     ----------
@@ -1125,12 +1198,11 @@ class ECOC(_Coded):
         ),
         "n_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
         "decoding": _one_of("hinge", "hamming"),
-        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
     }
 
     def __init__(
         self, base="linear", code="random", n_columns=None, decoding="hinge", l2=1e-3, tol=1e-6,
-        random_state=None, verbose=0, callback=None,
+        class_weight=None, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1147,7 +1219,14 @@ class ECOC(_Coded):
                 )
             return exhaustive_code(K)
         L = math.ceil(10 * math.log2(K)) if self.n_columns is None else self.n_columns
-        return random_code(K, min(L, 2 ** (K - 1) - 1), np.random.default_rng(self.random_state))
+        L = min(L, 2 ** (K - 1) - 1)
+        code = random_code(K, L, np.random.default_rng(self._seed()))
+        if min_distance(code) == 0:
+            raise ValueError(
+                f"ECOC: two of {K} classes have the same word in a random code of {L} columns; "
+                f"raise n_columns, say to {math.ceil(10 * math.log2(K))}"
+            )
+        return code
 
     def _check_code(self, code, K):
         if code.shape[0] != K:
@@ -1156,6 +1235,12 @@ class ECOC(_Coded):
             raise ValueError("ECOC: code must hold -1, 0 and 1 only")
         if code.shape[1] == 0 or (code.min(axis=0) != -1).any() or (code.max(axis=0) != 1).any():
             raise ValueError("ECOC: each column of code needs a class with 1 and one with -1")
+        if not code.any(axis=1).all():
+            k = np.flatnonzero(~code.any(axis=1))[0]
+            raise ValueError(
+                f"ECOC: row {k} of code, of class {self.classes_[k]}, is all zeros: no column "
+                "knows that class"
+            )
         if len(np.unique(code, axis=0)) < K:
             raise ValueError("ECOC: two classes have the same row in code")
         return code.astype(np.int8)

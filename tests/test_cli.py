@@ -6,7 +6,9 @@ import inspect
 import io
 import itertools
 import json
+import os
 import pickle
+import random
 import re
 import subprocess
 import sys
@@ -21,16 +23,17 @@ import datasets
 from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.combine import Calibrated, Stacking, Voting
-from solvers.exrm import PSVM, ExRM
+from solvers.exrm import FORMAT, PSVM, ExRM
 from solvers.multiclass import OneVsRest
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*argv):
+def run(*argv, **options):
     """Run the command line in a process of its own."""
     command = [sys.executable, "cli.py", *map(str, argv)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.run(command, cwd=ROOT, text=True, **options)
 
 
 @pytest.fixture
@@ -71,6 +74,11 @@ def pair_means(votes, y):
         })  # fmt: skip
     means = {key: np.mean([pair[key] for pair in found]) for key in found[0]}
     return means | {"member_error": np.mean(votes != y[:, None])}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def write_table(path, fields=("size", "colour", "weight", "kind"), rows=40):
@@ -193,11 +201,14 @@ def test_one_trial_has_no_deviation(report):
     assert not any("+-" in text for text in lines.values())
 
 
-def test_cross_validation(report):
+def test_cross_validation(report, tmp_path):
     lines = report("exrm", "--data", "heart", "--cv", 4)
     assert lines["protocol"].startswith("4-fold cross-validation, 202 to 203 rows for training")
-    lines = report("exrm", "--data", "heart", "--cv", 2, "--trials", 3)
+    path = tmp_path / "out.json"
+    lines = report("exrm", "--data", "heart", "--cv", 2, "--trials", 3, "--json", path)
     assert lines["protocol"].startswith("2-fold cross-validation, 3 times, 135 rows for training")
+    protocol = json.loads(path.read_text())["protocol"]
+    assert protocol == {"trials": 3, "train": None, "cv": 2, "seed": 0, "scale": "minmax"}
 
 
 def test_bootstrap_members_differ(report):
@@ -310,13 +321,26 @@ def test_json_has_no_nan(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text()) == {"residual": None, "gap": [None, 1.5]}
 
 
-def test_files_are_replaced_only_when_complete(tmp_path):
-    path = tmp_path / "a.txt"
+@pytest.mark.parametrize("flag", ["json", "save", "out", "plot"])
+def test_files_are_replaced_only_when_complete(flag, tmp_path, monkeypatch, capsys):
+    """... and safe on the disk, which is full here."""
+    path = tmp_path / "old.svg"
     path.write_text("old")
-    with pytest.raises(RuntimeError), cli.replacing(path) as file:
-        file.write("new")
-        raise RuntimeError
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    argv = ["psvm", "--data", "heart", "--trials", "1"]
+    if flag == "plot":
+        argv = ["diversity", "--data", "heart", "--methods", "adaboost"]
+    if flag == "out":
+        (tmp_path / "parts").mkdir()
+        cli.main([*argv, "--save", str(tmp_path / "parts" / "m.npz")])
+        argv = ["predict", "--model", str(tmp_path / "parts" / "m.npz"), "--data", "heart"]
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert cli.main([*argv, f"--{flag}", str(path)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert path.read_text() == "old" and [p for p in tmp_path.iterdir() if p.is_file()] == [path]
 
 
 def test_save_and_predict(report, tmp_path):
@@ -351,10 +375,6 @@ def test_save_and_predict(report, tmp_path):
 
 
 def test_progress_bar(monkeypatch, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     tqdm = import_module("tqdm")
     bar, argv = tqdm.tqdm, ["exrm", "--data", "heart", "--trials", "2"]
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -367,6 +387,135 @@ def test_progress_bar(monkeypatch, capsys):
     for argv in (["voting", "--data", "heart"], ["adaboost", "--data", "wine"]):  # no residual
         assert cli.main([*argv, "--trials", "2"]) == 0
     assert cli.main(["diversity", "--data", "heart", "--methods", "exrm,psvm"]) == 0
+
+
+def test_rate_of_the_progress_bar(monkeypatch):
+    """However often a fit calls back, the rate is that of fits, and so is the time left."""
+    clock = [1000.0]
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar, callback = cli.progress_bar(10, quiet=False)
+    bar._time, bar.start_t, bar.last_print_t = lambda: clock[0], clock[0], clock[0]
+    with bar:
+        for _ in range(4):  # fits of 25 s, each with 200 rounds
+            for iteration in range(200):
+                clock[0] += 0.125
+                callback(None, iteration, {"residual": 0.5})
+            bar.update()
+        assert "4/10 [01:40<02:30, 25.00s/fit, iteration 199, residual 5.0e-01]" in str(bar)
+
+
+def test_time_to_compile_is_not_in_the_rate(monkeypatch):
+    starts = []
+
+    def fit(model, data, rows, scale):
+        starts.append(bar[0].start_t if bar else None)
+        return whole(model, data, rows, scale)
+
+    def progress_bar(*args):
+        pair = make(*args)
+        bar.append(pair[0])
+        bar[0].start_t -= 100  # as if it had taken so long
+        return pair
+
+    bar, whole, make = [], cli.fit, cli.progress_bar
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(cli, "fit", fit)
+    monkeypatch.setattr(cli, "progress_bar", progress_bar)
+    assert cli.main(["psvm", "--data", "heart", "--trials", "2"]) == 0
+    assert starts[1] - starts[0] >= 100 and starts[2] == starts[1]
+
+
+@pytest.mark.parametrize("data", ["heart", "wine"])
+def test_callbacks_are_not_saved(data, monkeypatch, tmp_path):
+    """A terminal shows a bar, and its callback is no part of the model."""
+    path = tmp_path / "m.npz"
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert cli.main(["psvm", "--data", data, "--trials", "1", "--save", str(path)]) == 0
+    kind = PSVM if data == "heart" else OneVsRest
+    model = kind.load(path, members=(PSVM,))
+    assert model.callback is None
+    assert data == "heart" or model.base.callback is None
+
+
+# -- classes by name -------------------------------------------------------------------------------
+
+
+def test_warnings_name_the_classes_of_the_user(report):
+    lines = report("lpboost", "--data", "sonar", "--C", 1e-4, "--trials", 1)
+    assert "so the majority class M is predicted; choose C >= 0.0" in lines["warning"]
+    lines = report("lpboost", "--data", "wine", "--C", 1e-4, "--trials", 1)  # one against the rest
+    assert "so the majority class rest is predicted" in lines["warning"]
+
+
+def test_class_weight(report, tmp_path):
+    path = tmp_path / "out.json"
+    argv = ["psvm", "--data", "sonar:R-vs-M", "--trials", 1, "--json", path]
+    X, y, X_test, y_test = last_split("sonar:R-vs-M", 1)
+    for text, weight in [
+        ("M=3,R=0.5", {1: 3, 0: 0.5}),
+        ("M=3", {1: 3}),
+        ("balanced", "balanced"),
+        ("none", None),
+    ]:
+        report(*argv, "--class-weight", text)
+        result = json.loads(path.read_text())
+        model = PSVM(class_weight=weight, random_state=0).fit(X, y)
+        assert result["trials"][0]["objective"] == model.objective_
+        assert result["trials"][0]["test_error"] == np.mean(model.predict(X_test) != y_test)
+        assert result["params"]["class_weight"] == (None if text == "none" else text)
+
+
+def test_class_weight_of_many_classes(report, tmp_path):
+    path, model = tmp_path / "out.json", tmp_path / "m.npz"
+    argv = ["psvm", "--data", "wine", "--trials", 1, "--json", path, "--save", model]
+    report(*argv, "--class-weight", "3=50,1=2.5")
+    X, y, X_test, y_test = last_split("wine", 1)
+    weight = np.array([2.5, 1, 50])
+    parts = [PSVM(random_state=0).fit(X, y == k, weight[y]) for k in range(3)]
+    best = np.argmax([part.decision_function(X_test) for part in parts], axis=0)
+    trial = json.loads(path.read_text())["trials"][0]
+    assert trial["test_error"] == np.mean(best != y_test)
+    assert trial["objective"] == pytest.approx(sum(part.objective_ for part in parts), rel=1e-9)
+    loaded = OneVsRest.load(model, members=(PSVM,))
+    assert loaded.class_weight == {2: 50, 0: 2.5} and loaded.base.class_weight is None
+
+
+@pytest.mark.parametrize("command", METHODS)
+def test_help_tells_how_to_weigh_classes(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"--class-weight VALUE .*balanced.* or name=factor,name=factor", text)
+
+
+NAMES = ["\u00fc", "\u4e2d", "\U0001f600", "a\nb", "\x1b[2J"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_names_that_the_terminal_lacks(tmp_path, encoding):
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
+    rng = np.random.default_rng(0)
+    with open(table, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b", "label"])
+        for i in range(60):
+            writer.writerow([rng.normal() + i % 5, rng.normal() - i % 5, NAMES[i % 5]])
+    env = os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}
+    done = run("psvm", "--data", table, "--trials", 1, "--save", model, env=env, encoding=encoding)
+    assert done.returncode == 0 and done.stderr == ""
+    first, *lines = done.stdout.splitlines()
+    umlaut = "\\xfc" if encoding == "ascii" else "\u00fc"
+    assert f"{umlaut} (12)" in first and "a\\nb (12)" in first and "\\x1b[2J (12)" in first
+    assert len(lines) > 7 and "\x1b" not in done.stdout
+    if encoding != "ascii":
+        return
+    argv = ["predict", "--model", model, "--data", table, "--out", out]
+    done = run(*argv, env=env)
+    assert done.returncode == 0 and done.stderr == "" and "largest decision wins" in done.stdout
+    with open(out, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header[1:] == [f"decision {name}" for name in sorted(NAMES)]
+    assert {row[0] for row in rows} <= set(NAMES) and len(rows) == 60
 
 
 # -- more than two classes -------------------------------------------------------------------------
@@ -594,6 +743,19 @@ def test_table_of_diversity(capsys, tmp_path):
     assert rows[2][2] == "1" and rows[2][4:] == ["-"] * 7
 
 
+def test_figures_are_not_cut(report, tmp_path):
+    """Title and legend may be wider than the axes: there is no ink at the edge of the picture."""
+    image = pytest.importorskip("matplotlib.image")
+    table = write_table(tmp_path / f"{'a_long_name_' * 9}.csv")
+    methods = "gradient-boosting,adaboost-nc,adaboost,bagging,voting"
+    plot = tmp_path / "kappa.png"
+    report("diversity", "--data", table, "--methods", methods, "--plot", plot)
+    pixels = image.imread(plot)[:, :, :3]
+    for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
+        assert (edge == 1).all()
+    assert (pixels < 1).any()
+
+
 def test_defaults_of_diversity(report):
     args = cli.build_parser(["diversity"]).parse_args(["diversity", "--data", "sonar"])
     assert set(args.methods.split(",")) <= set(METHODS) and args.trials is None
@@ -613,6 +775,150 @@ def test_trials_without_a_figure_do_not_count():
     trials = [{"a": None, "b": {"c": 1}}, {"a": 2, "b": None}, {"a": 4, "b": {"c": 3}}]
     summary = cli.summarise([trial | {"d": None} for trial in trials])
     assert summary["a"]["mean"] == 3 and summary["b"]["c"]["mean"] == 2 and "d" not in summary
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A table, a model, links to both, and a place from where they have relative names."""
+    monkeypatch.chdir(tmp_path)
+    table = write_table(tmp_path / "t.csv")
+    ExRM().fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "m.npz")
+    (tmp_path / "sub").mkdir()
+    for name in ("t.csv", "m.npz"):
+        os.symlink(name, f"soft-{name}")
+        os.link(name, f"hard-{name}")
+    os.symlink(tmp_path, "sub/up")
+    os.symlink("absent", "dangling")
+    return table
+
+
+CLASHES = {
+    "exrm --data t.csv --json t.csv": "--json would overwrite --data",
+    "exrm --data t.csv --save ./sub/../t.csv": "--save would overwrite --data",
+    "exrm --data t.csv:yes-vs-no --save t.csv": "--save would overwrite --data",
+    "exrm --data T --json t.csv": "--json would overwrite --data",  # found in ENSOLVE_DATA
+    "exrm --data t.csv --save soft-t.csv": "--save would overwrite --data",
+    "exrm --data soft-t.csv --save t.csv": "--save would overwrite --data",
+    "exrm --data t.csv --save hard-t.csv": "--save would overwrite --data",
+    "exrm --data hard-t.csv --save sub/up/t.csv": "--save would overwrite --data",
+    "exrm --data t.csv --save a --json a": "--json would overwrite --save",
+    "exrm --data t.csv --save a --json sub/up/a": "--json would overwrite --save",
+    "exrm --data t.csv --save dangling --json absent": "--json would overwrite --save",
+    "exrm --data t.csv --save m.npz --json hard-m.npz": "--json would overwrite --save",
+    "exrm --data gaussians --save a --json a": "--json would overwrite --save",
+    "diversity --data t.csv --json a.png --plot a.png": "--plot would overwrite --json",
+    "predict --data t.csv --model m.npz --out soft-t.csv": "--out would overwrite --data",
+    "predict --data t.csv --model m.npz --out hard-m.npz": "--out would overwrite --model",
+    "predict --data t.csv --model soft-m.npz --out m.npz": "--out would overwrite --model",
+    "exrm --data t.csv --json locked": "locked is read-only; choose another name",
+    "exrm --data t.csv --save locked": "locked is read-only; choose another name",
+    "predict --data t.csv --model m.npz --out locked": "locked is read-only",
+    "diversity --data t.csv --plot locked.svg": "locked.svg is read-only",
+}
+
+
+@pytest.mark.parametrize("command", CLASHES)
+def test_outputs_never_overwrite_inputs_or_outputs(command, files, capsys, monkeypatch):
+    monkeypatch.setenv("ENSOLVE_DATA", str(files.parent))
+    for name in ("locked", "locked.svg"):
+        Path(name).write_text("precious")
+        os.chmod(name, 0o444)
+    before = {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
+    monkeypatch.setattr(cli, "fit", None)  # refused before any work
+    assert cli.main(command.split()) == 2
+    assert CLASHES[command] in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
+
+
+def test_builtin_sets_are_not_overwritten(capsys, monkeypatch):
+    path = datasets.DATA / "liver.csv.gz"
+    before = path.read_bytes()
+    assert cli.main(["exrm", "--data", "BUPA", "--save", str(path)]) == 2
+    assert "--save would overwrite --data" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_outputs_through_links_keep_the_links(files, report):
+    old = ["--json", "dangling", "--save", "soft-m.npz"]
+    report("psvm", "--data", "t.csv", "--trials", 1, *old)
+    assert os.path.islink("dangling") and os.path.islink("soft-m.npz")
+    assert json.loads(Path("absent").read_text())["method"] == "PSVM"
+    assert PSVM.load("m.npz").n_features_in_ == 4
+
+
+def damage(value, rng):
+    """Return a JSON value with one part of it, chosen at random, changed, dropped or doubled."""
+    others = [None, True, -1, 0, 1e400, 2**70, "", "?", "label", "number", [], {}, [[]], ["a", "a"]]
+    if not isinstance(value, list | dict) or not value or rng.random() < 0.1:
+        return rng.choice(others)
+    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+    changed, way = value.copy(), rng.random()
+    if way < 0.1:
+        del changed[key]
+    elif way < 0.2 and isinstance(value, list):
+        changed.insert(key, changed[key])
+    else:
+        changed[key] = damage(value[key], rng)
+    return changed
+
+
+@pytest.mark.parametrize("argv", ["psvm", "adaboost --scale standard", "bagging --n-estimators 3"])
+def test_damaged_notes(argv, tmp_path, capsys):
+    """Whatever the notes of a model say, `predict` applies it or explains; it has no traceback."""
+    table, path, out = write_table(tmp_path / "t.csv"), tmp_path / "m.npz", tmp_path / "out.csv"
+    command, *flags = argv.split()
+    argv = [command, "--data", str(table), *flags, "--trials", "1", "--save", str(path)]
+    assert cli.main(argv) == 0
+    with np.load(path) as file:
+        arrays = dict(file)
+    header, rng, results = json.loads(str(arrays["header"])), random.Random(argv[0]), []
+    notes = header["values"]["notes_"]
+    for _ in range(120):
+        header["values"]["notes_"] = damage(notes, rng)
+        np.savez(path, **arrays | {"header": np.array(json.dumps(header))})
+        capsys.readouterr()
+        code = cli.main(["predict", *f"--model {path} --data {table} --out {out}".split()])
+        results.append((code, capsys.readouterr().err))
+    assert {code for code, _ in results} == {0, 2}
+    for code, err in results:
+        texts = ("its notes are damaged", "was not written by --save", "is damaged", "t.csv")
+        assert err == "" if code == 0 else any(text in err for text in texts), err
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": ["yes", "no"]},
+        {"classes": ["no", "yes", "perhaps"]},
+        {"data": 5},
+        {"schema": []},
+        {"preprocess": {}},
+        "fewer columns",
+        "fewer levels",
+    ],
+)
+def test_notes_have_to_fit_the_model(changes, tmp_path, capsys):
+    table, path = write_table(tmp_path / "t.csv"), tmp_path / "m.npz"
+    assert cli.main(["psvm", "--data", str(table), "--trials", "1", "--save", str(path)]) == 0
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    notes = header["values"]["notes_"]
+    if changes == "fewer columns":
+        for key in ("fill_", "center_", "spread_"):
+            notes["preprocess"][key].pop()
+    elif changes == "fewer levels":
+        notes["schema"][1]["levels"].pop()
+    else:
+        notes |= changes
+    np.savez(path, **arrays | {"header": np.array(json.dumps(header))})
+    out = tmp_path / "out.csv"
+    assert cli.main(["predict", *f"--model {path} --data {table} --out {out}".split()]) == 2
+    assert "m.npz is not a model file of ensolve: its notes are damaged" in capsys.readouterr().err
+    assert not out.exists()
 
 
 # -- errors ----------------------------------------------------------------------------------------
@@ -637,7 +943,7 @@ def bad(tmp_path_factory):
     (folder / "truncated.npz").write_bytes(model.read_bytes()[:-50])
     (folder / "pickle.npz").write_bytes(pickle.dumps({"format": 1}))
     np.savez(folder / "foreign.npz", X=np.zeros(3))
-    header = {"format": 1, "class": "Oracle", "params": {}, "values": {}}
+    header = {"format": FORMAT, "class": "Oracle", "params": {}, "values": {}}
     np.savez(folder / "other.npz", header=np.array(json.dumps(header)))
     outer = header | {"class": "Voting", "models": {"estimators_": ["linear", header]}}
     np.savez(folder / "inside.npz", header=np.array(json.dumps(outer)))
@@ -655,7 +961,13 @@ ERRORS = {
     "exrm --data {}": "directory",
     "exrm --data sonra": "did you mean sonar",
     "voting --data sonar --members exrm,foo": "got 'foo'; objects are named exrm, psvm, drm,",
+    "voting --data sonar --members 1": "got '1'; objects are named exrm, psvm, drm,",
+    "adaboost --data sonar --base 2,3": "got '2,3'; objects are named exrm, psvm, drm,",
     "voting --data sonar --members": "expected one argument",
+    "psvm --data sonar --class-weight M=2,X=1": "'X=1' is not balanced nor name=factor of the cl",
+    "psvm --data sonar --class-weight 2": "class_weight: '2' is not balanced nor name=factor of",
+    "psvm --data sonar --class-weight M=-2": "class_weight: -2 for 'M'; factors are finite and",
+    "bagging --data sonar --n-jobs 0": "n_jobs must be",
     "voting --data sonar --weights 1,2": "3 members need as many weights",
     "stacking --data sonar --meta foo": "Stacking: meta must be 'linear' or an object",
     "adaboost --data sonar --base foo": "got 'foo'; objects are named exrm, psvm, drm,",
@@ -734,6 +1046,25 @@ def test_troubles_become_one_line(error, code, text, monkeypatch, capsys):
     monkeypatch.setattr(cli, "run_methods", trouble)
     assert cli.main(["methods"]) == code
     assert capsys.readouterr().err.endswith(text)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_full_disk_behind_stdout(tmp_path):
+    path = tmp_path / "out.json"
+    with open("/dev/full", "w") as full:
+        done = run("psvm", "--data", "heart", "--trials", 1, "--json", path, stdout=full)
+    assert done.returncode == 2 and json.loads(path.read_text())["method"] == "PSVM"
+    assert done.stderr == "cli.py: error: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_closed_streams(closed, tmp_path):
+    path = tmp_path / "out.json"
+    command = f"{sys.executable} cli.py psvm --data heart --trials 1 --json {path} {closed}>&-"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert json.loads(path.read_text())["method"] == "PSVM"
+    assert ("test error" in done.stdout) == (closed == "2")
 
 
 def test_closed_pipe_is_quiet():

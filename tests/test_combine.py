@@ -1,12 +1,15 @@
 """Tests for solvers/combine.py."""
 
 import copy
+import json
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import combine
+from solvers.adaboost_nc import AdaBoost
 from solvers.combine import BUILT_IN, Calibrated, Stacking, Voting, _folds, _pool, _regress
 from solvers.exrm import PSVM
 
@@ -42,6 +45,33 @@ class Fixed:
 
     def predict(self, X):
         return self.says
+
+
+class Silent:
+    """A classifier whose fit returns nothing and takes no weights; it only predicts."""
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        self.first = [X[y == c, 0].mean() for c in self.classes_]
+
+    def predict(self, X):
+        return self.classes_[np.abs(X[:, :1] - self.first).argmin(axis=1)]
+
+
+class Loud(Silent):
+    """The same with probabilities."""
+
+    def predict_proba(self, X):
+        p = np.exp(-np.abs(X[:, :1] - self.first))
+        return p / p.sum(axis=1, keepdims=True)
+
+
+class Outputs(Silent):
+    """The same with a decision function for two classes."""
+
+    def decision_function(self, X):
+        near = np.abs(X[:, :1] - self.first)
+        return near[:, 0] - near[:, 1]
 
 
 def naive_isotonic(y, w):
@@ -94,6 +124,27 @@ def test_majority_rejects():
     assert_array_equal(many.predict(X), [0, np.nan, np.nan, 1])  # six equal weights tie exactly
 
 
+def test_ties_and_decisions_of_zero_are_positive():
+    """Two classes: the second one; several: the first of the best."""
+    X, y = np.zeros((4, 1)), list("abab")
+    split = [Fixed(list("aabb"), ["a", "b"]), Fixed(list("abab"), ["a", "b"])]
+    model = Voting(split, prefit=True).fit(X, y)
+    assert_array_equal(model.decision_function(X), [-2, 0, 0, 2])
+    assert model.predict(X).tolist() == list("abbb") and model.objective_ == 0.25
+    assert model.trace_.tolist() == [0.5, 0.25]
+    for member in split:
+        member.decision_function = lambda X: np.array([0.0, -0.0, 1e-300, -1e-300])
+        member.predict_proba = lambda X: np.tile([0.5, 0.5], (4, 1))
+    model = Voting(split, how="average", prefit=True).fit(X, y)
+    assert model.predict(X).tolist() == list("bbba") and model.objective_ == 0.75
+    for model in (Voting(split, how="soft", prefit=True), Stacking(split, prefit=True)):
+        assert model.fit(X, y).predict(X).tolist() == list("bbbb")
+        assert_array_equal(model.decision_function(X), 0.0)
+    three = [Fixed(list(text), ["a", "b", "c"]) for text in ("abcc", "bcac")]
+    model = Voting(three, prefit=True).fit(X, list("abca"))
+    assert model.predict(X).tolist() == list("abac")
+
+
 def test_votes_of_many_classes():
     X, y = table(3)
     for how in ("plurality", "soft"):
@@ -114,6 +165,70 @@ def test_trace_is_the_error_of_the_first_members():
         part = Voting(names).fit(X, y, weight)
         assert model.trace_[t] == part.objective_
         assert model.trace_[t] == pytest.approx(1 - part.score(X, y, weight))
+
+
+def test_probabilities_of_members_that_know_some_classes():
+    """The columns of the others are 0, wherever they are; so in the votes and the regressions."""
+    X, y = np.zeros((6, 1)), list("abcdab")
+    some = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.3, 0.7], [1.0, 0.0], [0.4, 0.6]])
+    every = np.random.default_rng(0).dirichlet(np.ones(4), 6)
+    two, four = Fixed([], ["b", "d"]), Fixed([], list("abcd"))
+    two.predict_proba, four.predict_proba = lambda X: some, lambda X: every
+    P = np.zeros((6, 4))
+    P[:, 1], P[:, 3] = some.T
+    model = Voting([two, four], how="soft", weights=[3, 1], prefit=True).fit(X, y)
+    assert_allclose(model.predict_proba(X), 0.75 * P + 0.25 * every, atol=1e-15)
+    assert_allclose(model.votes(X)[:, 0], P, atol=1e-15)
+    stack = Stacking([two, four], prefit=True).fit(X, y)
+    for c in range(4):
+        A, b = np.column_stack([P[:, c], every[:, c]]), 1.0 * (np.array(y) == "abcd"[c])
+        assert_allclose(stack.coef_[:, c], _regress(A, b, np.full(6, 1 / 6))[0], atol=1e-12)
+
+
+def by_name(found):
+    return list(zip(("lr", "nb", "tree"), found, strict=True))
+
+
+@pytest.mark.parametrize("make", [
+    lambda found: Voting(found), lambda found: Voting(found, how="soft", weights=[1, 2, 3]),
+    lambda found: Stacking(found),
+])  # fmt: skip
+def test_members_may_have_names(make, capsys):
+    X, y = table(3)
+    plain, pairs = make(members()).fit(X, y), make(by_name(members())).set_params(verbose=1)
+    assert_array_equal(pairs.fit(X, y).decision_function(X), plain.decision_function(X))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["lr", "nb", "tree"]
+    assert list(pairs.named_estimators_) == ["lr", "nb", "tree"]
+    assert list(plain.named_estimators_) == ["0", "1", "2"]
+    for model in (pairs, plain):
+        found = list(model.named_estimators_.values())
+        assert all(a is b for a, b in zip(found, model.estimators_, strict=True))
+    assert pairs.get_params()["members__tree__max_depth"] == 3
+    assert plain.get_params()["members__2__max_depth"] == 3
+    other = members()
+    other[2].set_params(max_depth=1)
+    expected = make(other).fit(X, y).decision_function(X)
+    assert abs(expected - plain.decision_function(X)).max() > 0.01
+    pairs.set_params(members__tree__max_depth=1).fit(X, y)
+    plain.set_params(members__2=other[2]).fit(X, y)
+    for model in (pairs, plain):
+        assert_array_equal(model.decision_function(X), expected)
+
+
+def test_parameters_of_members_can_be_searched():
+    selection = pytest.importorskip("sklearn.model_selection")
+    X, y = table(2)
+    for found, name in (([("svm", PSVM()), ("b", "bayes")], "svm"), ([PSVM(), "bayes"], "0")):
+        model, key = Voting(found, how="average"), f"members__{name}__lam"
+        grid = selection.GridSearchCV(model, {key: [1e-6, 1.0]}, cv=3).fit(X, y)
+        scores = [
+            selection.cross_val_score(Voting([PSVM(lam=lam), "bayes"], how="average"), X, y, cv=3)
+            for lam in (1e-6, 1.0)
+        ]
+        assert_allclose(grid.cv_results_["mean_test_score"], np.mean(scores, axis=1))
+        fitted = grid.best_estimator_.estimators_[0]
+        assert fitted.lam == grid.best_params_[key] and not hasattr(found[0], "coef_")
 
 
 # -- built-in members -----------------------------------------------------------------------------
@@ -149,6 +264,57 @@ def test_linear_is_least_squares():
     clipped = outputs.clip(0, 1)
     expected = clipped / clipped.sum(1, keepdims=True)
     assert_allclose(member.predict_proba(X), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_members_take_any_scale(name):
+    """The same probabilities at any size of X, up to rounding; as the plain formulas at 1."""
+    X, y = table(3)
+    expected = BUILT_IN[name]().fit(X, y).predict_proba(X)
+    weight = np.random.default_rng(0).random(150)
+    weighted = BUILT_IN[name]().fit(X, y, weight).predict_proba(X)
+    for size in (1e149, 1e100, 1e-100, 1e-160, 1e-290):
+        scaled = X * size
+        assert_allclose(BUILT_IN[name]().fit(scaled, y).predict_proba(scaled), expected, atol=1e-9)
+    for size in (1e148, 1e-300):
+        found = BUILT_IN[name]().fit(X, y, size * weight).predict_proba(X)
+        assert_allclose(found, weighted, atol=1e-12)
+    with pytest.raises(ValueError, match="weights of class b are lost beside those of the others"):
+        BUILT_IN[name]().fit(X, y, np.where(y == "b", 1e-200, 1e140))
+
+
+def test_each_column_counts_whatever_its_scale():
+    X, y = table(3)
+    sizes = np.array([1e149, 1e-170, 1.0, 1e-290])
+    expected = BUILT_IN["linear"]().fit(X, y).predict_proba(X)
+    assert_allclose(BUILT_IN["linear"]().fit(X * sizes, y).predict_proba(X * sizes), expected)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_constant_columns_count_for_nothing(name):
+    """0.1 is no mean of itself in floating point; other values of the column change nothing."""
+    X, y = table(3)
+    X = np.column_stack([X, np.full(150, 0.1), np.full(150, 1e30)])
+    member = BUILT_IN[name]().fit(X, y)
+    if name == "linear":
+        assert_array_equal(member.state_[:, 4:6], 0.0)
+    changed = X.copy()
+    changed[:, 4] += 1e-3
+    assert_allclose(member.predict_proba(changed), member.predict_proba(X), atol=1e-9)
+    member = BUILT_IN[name]().fit(X[:, 4:], y)  # there is nothing else
+    assert_allclose(member.predict_proba(X[:, 4:]), 1 / 3, atol=1e-12)
+
+
+def test_bayes_far_away():
+    """Squares overflow there: the class that is nearer in its own deviations gets all."""
+    X, y = np.array([[0.0], [2.0], [10.0], [16.0]]), np.array(["a", "a", "b", "b"])
+    member = BUILT_IN["bayes"]().fit(X, y)
+    for size in (1e6, 1e100, 1e149):
+        assert member.predict_proba(np.array([[-size], [size]])).tolist() == [[0, 1], [0, 1]]
+    tiny = BUILT_IN["bayes"]().fit(1e-200 * X, y)  # even the distances overflow
+    assert_allclose(tiny.predict_proba(np.array([[-1e149], [1e149]])), 0.5)
+    centroid = BUILT_IN["centroid"]().fit(X, y)  # both means are as far, to the last digit
+    assert_allclose(centroid.predict_proba(np.array([[-1e149], [1e149]])), 0.5)
 
 
 # -- stacking -------------------------------------------------------------------------------------
@@ -196,6 +362,63 @@ def test_stacking_is_nonnegative_regression(K):
     expected = outputs[:, 1] - outputs[:, 0] if K == 2 else outputs
     assert_allclose(model.decision_function(X), expected, atol=1e-12)
     assert_allclose(model.predict_proba(X), outputs / outputs.sum(1, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_weights_count_in_the_regressions_and_on_top(K):
+    """Against scipy, and against scikit-learn's classifier on the same probabilities."""
+    optimize = pytest.importorskip("scipy.optimize")
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = table(K, n=60)
+    more, labels = table(K, n=90, seed=1)
+    weight = np.random.default_rng(0).random(90) ** 3
+    fitted = [member.fit(X, y) for member in members()]
+    P = [member.predict_proba(more) for member in fitted]
+    model = Stacking(fitted, prefit=True).fit(more, labels, weight)
+    plain = Stacking(fitted, prefit=True).fit(more, labels)
+    root, total = np.sqrt(weight / weight.sum()), 0.0
+    for c, label in enumerate(model.classes_):
+        A = np.column_stack([p[:, c] for p in P])
+        coef, norm = optimize.nnls(root[:, None] * A, root * (labels == label))
+        assert_allclose(model.coef_[:, c], coef, atol=1e-9)
+        total += norm**2
+    assert model.objective_ == pytest.approx(total, rel=1e-10)
+    assert abs(model.coef_ - plain.coef_).max() > 1e-3
+    top = Stacking(fitted, meta=LogisticRegression(), prefit=True).fit(more, labels, weight)
+    rows = np.hstack([p[:, 1:] if K == 2 else p for p in P])
+    peer = LogisticRegression().fit(rows, labels, weight)
+    assert_allclose(top.meta_.coef_, peer.coef_, atol=1e-10)
+    assert top.objective_ == pytest.approx(np.average(peer.predict(rows) != labels, weights=weight))
+
+
+def test_weights_reach_the_members_of_every_fold():
+    """Whole weights are repeated rows, in the folds, the regressions and the final members."""
+    X, y = table(3)
+    weight = np.random.default_rng(0).integers(1, 4, 150)
+    rows = np.repeat(np.arange(150), weight)
+    folds = split(150)
+    again = [tuple(np.flatnonzero(np.isin(rows, part)) for part in pair) for pair in folds]
+    for params in ({}, {"meta": "centroid"}):
+        meta = {"meta": BUILT_IN["centroid"]()} if params else {}
+        one = Stacking(cv=folds, **meta).fit(X, y, weight.astype(float))
+        two = Stacking(cv=again, **meta).fit(X[rows], y[rows])
+        plain = Stacking(cv=folds, **meta).fit(X, y)
+        assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-10)
+        assert abs(one.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
+        if not params:
+            assert_allclose(one.coef_, two.coef_, atol=1e-10)
+
+
+def test_a_classifier_on_top_that_only_predicts():
+    X, y = table(3)
+    model = Stacking("linear,bayes", meta=Silent()).fit(X, y)
+    rows = np.hstack([member.predict_proba(X) for member in model.estimators_])
+    assert_array_equal(model.predict(X), model.meta_.predict(rows))
+    assert model.score(X, y) > 0.5 and not hasattr(model, "predict_proba")
+    text = "Stacking: meta Silent has neither decision_function nor predict_proba"
+    with pytest.raises(ValueError, match=text):
+        model.decision_function(X)
 
 
 def test_more_members_never_raise_the_squared_error():
@@ -260,7 +483,15 @@ def test_classes_that_a_member_does_not_know():
     rows = np.arange(150)
     folds = [(rows[2:], rows[:2]), (rows[:2].repeat(9), rows[2:4]), (rows[:140], rows[4:])]
     model = Stacking("bayes", cv=folds).fit(X, y)
-    assert model.predict_proba(X).shape == (150, 4)
+    P = np.zeros((150, 4))  # of copies of the member, with 0 for classes they have not seen
+    for train, test in folds:
+        copy_ = BUILT_IN["bayes"]().fit(X[train], y[train])
+        P[np.ix_(test, np.searchsorted(list("abcd"), copy_.classes_))] = copy_.predict_proba(
+            X[test]
+        )
+    for c in range(4):
+        expected = _regress(P[:, c : c + 1], 1.0 * (y == "abcd"[c]), np.full(150, 1 / 150))[0]
+        assert_allclose(model.coef_[:, c], expected, atol=1e-12)
     fixed = Fixed(np.full(150, "z"), ["a", "z"])
     with pytest.raises(ValueError, match="member Fixed knows the classes a, z, y has a, b, c, d"):
         Voting([fixed], prefit=True).fit(X, y)
@@ -345,7 +576,7 @@ def test_the_gap_of_platt_bounds_its_error_at_every_step():
         excess = (info["objective"] - model.objective_) / max(1.0, info["objective"])
         assert excess <= info["residual"]
     assert (np.diff(model.trace_) <= 0).all()
-    with pytest.warns(combine.ConvergenceWarning, match=r"stopped after 1 iterations.*residual"):
+    with pytest.warns(combine.ConvergenceWarning, match=r"1 iterations.*residual.*raise max_iter"):
         short = Calibrated(max_iter=1).fit(X, y)
     assert not short.converged_ and short.trace_[0] == short.objective_
 
@@ -417,14 +648,265 @@ def test_platt_is_certified_on_hard_outputs():
 
 
 def test_our_solvers_get_probabilities():
+    """Those of the logistic function of their decisions, in a vote with those of others."""
     X, y = table(3)
     two = y != "c"
+    one = Calibrated(PSVM()).fit(X[two], y[two])
+    f = PSVM().fit(X[two], y[two]).decision_function(X)
+    p = 1 / (1 + np.exp(-one.slope_ * f - one.offset_))
+    assert one.slope_ > 0 and 0.7 < np.mean((p >= 0.5) == (y == "b"), where=two)
+    assert_allclose(one.predict_proba(X), np.column_stack([1 - p, p]), atol=1e-12)
+    bayes = BUILT_IN["bayes"]().fit(X[two], y[two]).predict_proba(X)
     soft = Voting([Calibrated(PSVM()), "bayes"], how="soft").fit(X[two], y[two])
-    assert soft.predict_proba(X).shape == (150, 2)
+    assert_allclose(soft.predict_proba(X), (one.predict_proba(X) + bayes) / 2, atol=1e-12)
     with pytest.raises(ValueError, match="member PSVM has no predict_proba; wrap it in Calibrated"):
         Voting([PSVM()], how="soft").fit(X[two], y[two])
     with pytest.raises(ValueError, match="member PSVM has no predict_proba"):
         Stacking([PSVM()]).fit(X[two], y[two])
+
+
+def test_calibration_at_any_scale():
+    """Of outputs; the slope makes up for it. Constant outputs but for rounding have no slope."""
+    f, y = np.random.default_rng(0).normal(size=(2, 80))
+    y = f + y > 0
+    fixed = Fixed([], [False, True])
+    fixed.decision_function = lambda X: X[:, 0]
+    for method in ("platt", "isotonic"):
+        model = Calibrated(fixed, method=method, prefit=True)
+        expected = model.fit(f[:, None], y).predict_proba(f[:, None])
+        for size in (1e149, 1e100, 1e-100, 1e-200, 1e-290):
+            scaled = size * f[:, None]
+            assert_allclose(model.fit(scaled, y).predict_proba(scaled), expected, atol=1e-9)
+            assert model.converged_
+    level = 1.0 + 1e-16 * f[:, None]
+    found = Calibrated(fixed, prefit=True).fit(level, y)
+    assert found.slope_ == 0 and found.converged_
+
+
+def test_rows_of_no_weight_have_no_say_in_calibration():
+    f, noise = np.random.default_rng(0).normal(size=(2, 80))
+    y, weight = f + noise > 0, np.where(np.arange(80) < 20, 0.0, 1.0)
+    fixed = Fixed([], [False, True])
+    fixed.decision_function = lambda X: X[:, 0]
+    for method in ("platt", "isotonic"):
+        model = Calibrated(fixed, method=method, prefit=True)
+        expected = model.fit(f[20:, None], y[20:]).predict_proba(f[:, None])
+        for small in (0.0, 5e-324):
+            model.fit(f[:, None], y, np.maximum(weight, small))
+            assert_allclose(model.predict_proba(f[:, None]), expected, atol=1e-12)
+            assert model.converged_
+        model.fit(f[:, None], y, np.maximum(weight, 1e-200))
+        assert_allclose(model.predict_proba(f[20:, None]), expected[20:], atol=1e-12)
+        assert model.converged_
+
+
+# -- what members have to be able to do -----------------------------------------------------------
+def test_fit_of_a_member_may_return_nothing():
+    X, y = table(2)
+    expected = Loud()
+    expected.fit(X, y)
+    for model in (Voting([Silent()]), Voting([Loud()], how="soft"), Calibrated(Outputs(), cv=3)):
+        assert_array_equal(model.fit(X, y).predict(X), expected.predict(X))
+    stack = Stacking([Loud()], meta=Silent()).fit(X, y)
+    assert stack.score(X, y) > 0.6 and isinstance(stack.estimators_[0], Loud)
+
+
+def test_messages_say_what_is_needed():
+    """And never advise what was done already."""
+    X, y = table(3)
+    two = y != "c"
+    for model, text in (
+        (Calibrated(Silent()), "Calibrated: base Silent has neither decision_function nor"),
+        (Voting([Silent()], how="average"), "member Silent has neither decision_function nor"),
+        (Voting([Silent()], how="soft"), "member Silent has no predict_proba; choose one that has"),
+        (Stacking([Silent()]), "member Silent has no predict_proba; choose one that has"),
+    ):
+        with pytest.raises(ValueError, match=text) as caught:
+            model.fit(X[two], y[two])
+        assert "wrap" not in str(caught.value)
+    svm = pytest.importorskip("sklearn.svm").LinearSVC()
+    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba; wrap it in OneVsRest\("):
+        Voting([svm], how="soft").fit(X, y)  # Calibrated alone takes two classes only
+
+
+def test_weights_for_members_that_take_none():
+    neighbors = pytest.importorskip("sklearn.neighbors")
+    calibration = pytest.importorskip("sklearn.calibration")
+    X, y = table(2)
+    weight = np.random.default_rng(0).random(150)
+    knn, folds = neighbors.KNeighborsClassifier(), split(150)
+    peer = calibration.CalibratedClassifierCV(knn, cv=folds, ensemble=False)
+    with pytest.warns(UserWarning, match="takes no sample_weight in fit: the weights count for"):
+        model = Calibrated(knn, cv=folds).fit(X, y, weight)
+    with pytest.warns(UserWarning):
+        peer.fit(X, y, weight)
+    assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-6)
+    assert abs(model.slope_ - Calibrated(knn, cv=folds).fit(X, y).slope_) > 1e-3
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
+        Calibrated(knn, class_weight="balanced").fit(X, y)
+    fitted = knn.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Calibrated(fitted, prefit=True).fit(X, y, weight)
+        Voting([fitted], prefit=True).fit(X, y, weight)
+    for model in (Voting([knn]), Stacking([knn]), Stacking(meta=knn)):
+        with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight in fit"):
+            model.fit(X, y, weight)
+        with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight in fit"):
+            model.set_params(class_weight={"a": 2.0}).fit(X, y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e150])
+def test_outputs_that_are_no_numbers_are_refused(bad):
+    X, y = table(2, n=20)
+    fixed = Fixed([], ["a", "b"])
+    fixed.decision_function = lambda X: np.where(np.arange(len(X)) == 3, bad, 1.0)
+    for model in (Voting([fixed], how="average", prefit=True), Calibrated(fixed, prefit=True)):
+        with pytest.raises(
+            ValueError, match="Fixed gives outputs from .* scale X: they have to be"
+        ):
+            model.fit(X, y)
+    fixed.predict_proba = lambda X: np.column_stack([1.0 - fixed.says, fixed.says])
+    for model in (Voting([fixed], how="soft", prefit=True), Stacking([fixed], prefit=True)):
+        for value in (bad, -0.1, 1.1):
+            fixed.says = np.full(20, 0.5)
+            fixed.says[3] = value
+            with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="gives probabilit"):
+                model.fit(X, y)
+        fixed.says[3] = 1.0 + 1e-9
+        assert (model.fit(X, y).predict_proba(X) >= 0).all()
+
+
+def test_labels_of_the_wrong_shape_are_refused():
+    X, y = table(2, n=20)
+    for says in (np.full((20, 1), "a"), np.full(19, "a"), "a", np.zeros(20), np.full(20, "z")):
+        with pytest.raises(ValueError, match="predicts labels that are not in y"):
+            Voting([Fixed(says, ["a", "b"])], prefit=True).fit(X, y)
+
+
+# -- extremes -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("model", [
+    Voting(), Voting(how="soft"), Voting(how="average"), Stacking(), Stacking(meta=PSVM()),
+    Calibrated("bayes"), Calibrated(method="isotonic"),
+])  # fmt: skip
+def test_any_scale_of_data_and_weights(model):
+    X, y = table(2)
+    weight = np.random.default_rng(0).random(150)
+    expected = model.fit(X, y).decision_function(X)
+    for size in (1e149, 1e100, 1e-100, 1e-290):
+        assert_allclose(model.fit(size * X, y).decision_function(size * X), expected, atol=1e-7)
+        assert model.converged_
+    for size in (1e150, 1e155, 1e300):
+        with pytest.raises(ValueError, match="X is too large"):
+            model.fit(size * X, y)
+    if isinstance(model, Calibrated) or not isinstance(getattr(model, "meta", ""), str):
+        return  # Platt's targets and the loss of PSVM depend on the sum of the weights
+    expected = model.fit(X, y, weight).decision_function(X)
+    for size in (1e147, 1e-290):
+        found = model.fit(X, y, size * weight).decision_function(X)
+        assert_allclose(found, expected, atol=1e-9)
+
+
+def test_weights_of_a_vote_of_any_size():
+    X, y = table(3)
+    for how in ("plurality", "soft"):
+        expected = Voting(how=how, weights=[1, 2, 4]).fit(X, y).predict(X)
+        for size in (1e148, 1e-290):
+            model = Voting(how=how, weights=[size, 2 * size, 4 * size]).fit(X, y)
+            assert_array_equal(model.predict(X), expected)
+    with pytest.raises(ValueError, match=r"of a sum below 1e\+150"):
+        Voting(weights=[1e308, 1e308, 1e308]).fit(X, y)
+
+
+# -- classes, callbacks ---------------------------------------------------------------------------
+@pytest.mark.parametrize("model", [
+    Voting(), Voting(how="soft"), Stacking(), Stacking(meta=BUILT_IN["bayes"]()), Calibrated(),
+    Calibrated(method="isotonic"),
+])  # fmt: skip
+def test_class_weights_are_weights_of_rows(model):
+    X, y = table(2)
+    y[:30] = "a"
+    share = {"a": (y == "a").sum(), "b": (y == "b").sum()}
+    plain = model.fit(X, y).decision_function(X)
+    for given, factor in (
+        ({"b": 3.0}, {"a": 1.0, "b": 3.0}),
+        ("balanced", {label: 150 / (2 * count) for label, count in share.items()}),
+    ):
+        model.set_params(class_weight=None)
+        expected = model.fit(X, y, [factor[label] for label in y]).decision_function(X)
+        found = model.set_params(class_weight=given).fit(X, y).decision_function(X)
+        assert_allclose(found, expected, atol=1e-9)
+        assert abs(found - plain).max() > 1e-3
+
+
+def test_callback_sees_the_members_so_far():
+    X, y = table(3)
+    valid, labels = table(3, seed=1)
+    old, old_labels = table(2, d=2, seed=2)
+    for make in (
+        Voting,
+        Stacking,
+        lambda found, **more: Voting(found, how="soft", weights=[0, 1, 2][: len(found)], **more),
+    ):
+        seen, names = [], list(BUILT_IN)
+
+        def watch(model, iteration, info, seen=seen):
+            p = model.predict_proba(valid) if hasattr(model, "predict_proba") else np.ones((1, 1))
+            assert_allclose(p.sum(axis=1), 1.0)
+            seen.append((model.score(valid, labels), len(model.estimators_), model.converged_))
+
+        model = make(names, callback=watch)
+        with pytest.raises(ValueError, match="expecting 2 features"):
+            model.fit(old, old_labels)  # there the callback's rows do not fit
+        assert not hasattr(model, "classes_")
+        seen.clear()
+        model.set_params(callback=None).fit(old, old_labels)
+        model.set_params(callback=watch).fit(X, y)
+        for t in (2, 3):
+            part = make(names[:t]).fit(X, y)
+            assert seen[t - 1] == (part.score(valid, labels), t, False)
+        assert len(seen) == 3 and model.converged_
+
+
+def test_early_stopping_of_a_vote():
+    X, y = table(3)
+    valid, labels = table(3, seed=1)
+    model = Voting(callback=lambda model, i, info: model.score(valid, labels) > 0.3)
+    assert model.fit(X, y).n_iter_ == 1 and model.score(valid, labels) > 0.3
+    soft = Voting(how="soft", callback=lambda model, i, info: i == 2).fit(X, y)
+    assert_allclose(soft.predict_proba(X).sum(axis=1), 1.0)
+    assert_array_equal(soft.weights_, [0.5, 0.5])
+    assert list(soft.named_estimators_) == ["linear", "bayes"]
+
+
+def test_no_model_during_a_calibration_and_one_on_top():
+    X, y = table(2)
+
+    def fails(model, iteration, info):
+        with pytest.raises(ValueError, match="not fitted"):
+            model.predict(X)
+        seen.append(iteration)
+
+    seen = []
+    Calibrated(callback=fails).fit(X, y)
+    assert seen == list(range(1, len(seen) + 1)) and len(seen) > 1
+    scores = []
+    model = Stacking(meta=PSVM(), callback=lambda m, i, info: scores.append(m.score(X, y)))
+    assert scores == [] and model.fit(X, y).score(X, y) == scores[0] and len(scores) == 1
+
+
+def test_a_failed_fit_changes_nothing():
+    X, y = table(3)
+    for model in (Voting([Silent()]), Stacking([Loud()]), Calibrated(Outputs())):
+        two = y != "c"
+        before = dict(vars(model.fit(X[two], y[two])))
+        expected = model.predict(X)
+        with pytest.raises(ValueError, match="two classes|sample_weight"):
+            model.fit(X[:, :2], np.full(150, "a"))
+        with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
+            model.fit(X[:, :2], y == "a", np.full(150, np.nan))
+        assert vars(model) == before
+        assert_array_equal(model.predict(X), expected)
 
 
 # -- well behaved ---------------------------------------------------------------------------------
@@ -436,6 +918,77 @@ def test_save_and_load_many_classes(model, tmp_path):
     assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert_array_equal(again.votes(X), model.votes(X))
     assert_array_equal(again.predict(X), model.predict(X))
+
+
+ODD = [None, "x", -1, 0, 1e9, np.nan, np.inf, [], {}, [1.0], True]
+
+
+def mutations(arrays):
+    """Files that differ from a good one in a single array or value: lost, or of odd content."""
+    header = json.loads(str(arrays["header"]))
+    rest = {name: value for name, value in arrays.items() if name != "header"}
+    for name, value in rest.items():
+        yield {k: v for k, v in arrays.items() if k != name}
+        odd = [value[..., :-1], value[None], value.astype("U3"), np.float32(0.0), value[:0]]
+        if value.dtype.kind == "f":
+            bad = value.copy()
+            bad.flat[-1] = np.nan
+            odd += [bad, value.astype(np.float32), value.astype(np.int64), -1e200 * value - 1.0]
+        for new in odd:
+            yield arrays | {name: np.asarray(new)}
+
+    def places(part):
+        yield part["params"]
+        yield part["values"]
+        for found in part.get("models", {}).values():
+            for inner in found if isinstance(found, list) else [found]:
+                if isinstance(inner, dict):
+                    yield from places(inner)
+
+    for place in places(header):
+        for name, value in list(place.items()):
+            for new in [*ODD, "isotonic", "platt", "soft", "majority", "average", "linear"]:
+                place[name] = new
+                yield arrays | {"header": np.array(json.dumps(header))}
+            del place[name]
+            yield arrays | {"header": np.array(json.dumps(header))}
+            place[name] = value
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [
+    Voting("linear,bayes", how="soft"), Voting("centroid"), Stacking("linear,bayes"),
+    Stacking("linear", meta=BUILT_IN["bayes"]()), Calibrated(), Calibrated(method="isotonic"),
+    Voting([Calibrated()], how="average"), Voting([PSVM()]),
+])  # fmt: skip
+def test_mutated_files_are_refused_or_predict(model, tmp_path):
+    X, y = table(2, n=30)
+    path = tmp_path / "model.npz"
+    model.fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    refused = kept = 0
+    for changed in mutations(arrays):
+        np.savez(path, **changed)
+        try:
+            again = type(model).load(path, members=(Calibrated, PSVM))
+        except ValueError as error:
+            assert "not a model file" in str(error) or "does not have" in str(error)
+            refused += 1
+            continue
+        kept += 1
+        assert np.isfinite(again.decision_function(X)).all()
+        assert again.predict(X).shape == (30,)
+        if hasattr(again, "predict_proba"):
+            assert_allclose(again.predict_proba(X).sum(axis=1), 1.0)
+    assert refused > 50 and kept > 0
+
+
+def test_callback_is_not_in_the_file(tmp_path):
+    X, y = table(2)
+    model = Voting(callback=lambda *args: False).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    assert Voting.load(tmp_path / "model.npz").callback is None
 
 
 def test_damaged_files_and_foreign_members(tmp_path):
@@ -507,6 +1060,22 @@ def test_weights_and_missing_values_reach_the_members():
             model.fit(X, y)
 
 
+def test_the_tag_for_missing_values_is_that_of_the_members():
+    trees = pytest.importorskip("sklearn.tree")
+    from sklearn.linear_model import LogisticRegression
+
+    tree, line = trees.DecisionTreeClassifier(), LogisticRegression()
+    for found, takes in (
+        ([tree], True), ([("a", tree)], True), ([tree, line], False), ([tree, "bayes"], False),
+        ([line], False), ("linear", False), ([AdaBoost(), tree], True), ([PSVM()], False),
+        ([Calibrated(tree)], True),
+    ):  # fmt: skip
+        for model in (Voting(found), Stacking(found)):
+            assert model.__sklearn_tags__().input_tags.allow_nan == takes
+    for base, takes in ((tree, True), (line, False), ("linear", False), (AdaBoost(), True)):
+        assert Calibrated(base).__sklearn_tags__().input_tags.allow_nan == takes
+
+
 def test_refitting_forgets_the_last_fit():
     X, y = table(2)
     model = Calibrated().fit(X, y).set_params(method="isotonic").fit(X, y)
@@ -529,7 +1098,14 @@ def test_errors():
     for model, text in (
         (Voting([]), "members must be a list of classifiers"),
         (Voting("linear,svm"), "members must be a list of classifiers"),
-        (Voting([("a", PSVM())]), "members must be a list of classifiers"),
+        (Voting([("a", 3)]), "members must be a list of classifiers"),
+        (Voting([("a", "svm")]), "members must be a list of classifiers"),
+        (Voting([(3, PSVM())]), "members must be a list of classifiers"),
+        (Voting([("", PSVM())]), r"pairs \(name, classifier\) whose names differ"),
+        (Voting([("a", PSVM()), ("a", PSVM())]), r"pairs \(name, classifier\) whose names differ"),
+        (Voting([("a__b", PSVM())]), "names differ and have no '__' in them"),
+        (Voting(("a", PSVM())), "members must be a list of classifiers"),
+        (Voting(None), "members must be a list of classifiers"),
         (Voting(how="hard"), "how must be one of 'plurality', 'majority', 'soft', 'average'"),
         (Voting(weights=[1, 2]), "3 members need as many weights"),
         (Voting(weights=[1, -2, 1]), "weights must be None or finite numbers >= 0"),
@@ -542,6 +1118,9 @@ def test_errors():
         (Stacking(meta="logistic"), "meta must be 'linear' or an object"),
         (Stacking(cv=1), "cv must be an integer >= 2"),
         (Stacking(cv=[(np.arange(9), np.arange(9, 150))]), "each of the 150 rows once"),
+        (Stacking(cv=[(np.arange(9, 151), np.arange(150))]), "training parts of cv must hold"),
+        (Stacking(cv=[(np.arange(-1, 9), np.arange(150))]), "training parts of cv must hold"),
+        (Stacking(cv=[(np.arange(0), np.arange(150))]), "training parts of cv must hold"),
         (Calibrated("svm"), "base must be an object with fit and predict, or one of linear"),
         (Calibrated(method="sigmoid"), "method must be one of 'platt', 'isotonic'"),
         (Calibrated(), "Only binary classification"),

@@ -4,11 +4,13 @@ import csv
 import gzip
 import io
 import json
+import os
 import pickle
+import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import datasets
@@ -17,6 +19,7 @@ from datasets import (
     Preprocess,
     linear_problem,
     load,
+    locate,
     names,
     splits,
     two_gaussians,
@@ -118,6 +121,30 @@ def test_unknown_name():
         load("linear:20")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a" * 5000, "a/" * 5000, "a\0b", "linear:" + "9" * 5000 + "x2", "gaussians:" + "9" * 5000],
+)
+def test_impossible_names(name):
+    with pytest.raises(DataError, match="neither a file nor a data set") as caught:
+        load(name)
+    assert len(str(caught.value)) < 300
+    with pytest.raises(DataError, match="neither a file nor a data set"):
+        locate(name)
+
+
+def test_locate(tmp_path, monkeypatch, write):
+    path = write(TABLE, "Mine.csv")
+    assert locate(path) == locate(f"{path}:yes-vs-no") == locate(os.fsencode(path)) == path
+    assert locate("BUPA") == locate("liver:1-vs-2") == datasets.DATA / "liver.csv.gz"
+    assert locate("gaussians") is None and locate("Linear:20x3:0-vs-1") is None
+    odd = write(TABLE, "a:b-vs-c")  # a file may be called so
+    assert locate(odd) == locate(f"{odd}:yes-vs-no") == odd
+    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
+    assert locate("mine") == path
+    assert same(load(f"{odd}:yes-vs-no"), load(f"{path}:yes-vs-no"))
+
+
 def test_environment_directory(tmp_path, monkeypatch, write):
     path = write(TABLE, "Mine.csv")
     write(TABLE, "heart.tsv")
@@ -191,6 +218,48 @@ def test_order_of_classes(write):
 def test_class_errors(name, options, message):
     with pytest.raises(DataError, match=message):
         load(name, **options)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (None, {}),
+        ("balanced", {}),
+        ("a=2", {0: 2}),
+        ("a=2,", {0: 2}),
+        ("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}),
+        ("d=1,e=3", {2: 3}),
+        ("+1.0=4", {3: 4}),
+    ],
+)
+def test_class_weights(text, expected):
+    found = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
+    assert found == ({"class_weight": expected} if expected else {})
+
+
+@pytest.mark.parametrize("text", ["x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""])
+def test_wrong_class_weights(text):
+    with pytest.raises(DataError, match=r"is not balanced nor name=factor of the classes a, b"):
+        datasets.class_weights(text, ["a", "b"])
+
+
+@pytest.mark.parametrize("factor", ["0", "-1", "inf", "1e999"])
+def test_class_weights_out_of_range(factor):
+    with pytest.raises(DataError, match=f"{factor} for 'b'; factors are finite and > 0"):
+        datasets.class_weights(f"a=1,b={factor}", ["a", "b"])
+
+
+def test_messages_and_notes_have_one_line(write):
+    path = write('a,"b\nc",label\n1,,"x\ny"\n2,1,z\n3,1,"u\r\nv"\n')
+    with pytest.raises(DataError, match="no class 'q'; the classes are u v, x y, z$"):
+        load(path, positive="q")
+    data = load(path, positive="z")
+    assert data.notes == [
+        "classes merged into 'rest': u v, x y",
+        "numbers missing: 1, in b c (1)",
+    ]
+    with pytest.raises(DataError, match="no column 'w'; the columns are a, b c, label$"):
+        load(path, label="w")
 
 
 def test_rules_work_for_files(write):
@@ -296,6 +365,14 @@ def test_damaged_npz(tmp_path, write):
         assert "\n" not in str(caught.value)
 
 
+def test_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 9)), y=np.arange(1000) % 2)
+    monkeypatch.setattr(datasets, "MAX_CELLS", 5000)
+    monkeypatch.setattr(np, "load", None)  # refused before anything is unpacked
+    with pytest.raises(DataError, match="t.npz: 80256 bytes when unpacked, too many; keep fewer"):
+        load(tmp_path / "t.npz")
+
+
 @pytest.mark.parametrize(
     "first, is_header",
     [
@@ -326,6 +403,36 @@ def test_equal_names_in_header(write):
         load(write("a,a,label\n1,2,0\n2,3,1\n"))
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
+def test_lines_longer_than_a_cell_may_be(write, delimiter):
+    X = np.random.default_rng(0).integers(100_000, 999_999, (3, 20_000))
+    lines = [delimiter.join([*map(str, row), label]) for row, label in zip(X, "abb", strict=True)]
+    path = write("\n".join([delimiter.join(f"f{j}" for j in range(20_001)), *lines]) + "\n")
+    assert len(lines[0]) > csv.field_size_limit()
+    data = load(path)
+    assert np.array_equal(data.X, X) and data.classes == ["a", "b"]
+    assert same(load(path, schema=data.schema), data)
+
+
+def test_blocks_of_wide_tables(write, monkeypatch):
+    """Rows are read and looked at a few at a time; what they hold does not depend on it."""
+    whole = load(write(TABLE))
+    for cells in (1, 4, 9):
+        monkeypatch.setattr(datasets, "BLOCK", cells)
+        monkeypatch.setattr(datasets, "HEADER_CELLS", cells)
+        assert same(load(write(TABLE)), whole)
+
+
+def test_header_of_wide_tables_is_sought_in_few_rows(write, monkeypatch):
+    monkeypatch.setattr(datasets, "HEADER_CELLS", 8)
+    seen = []
+    monkeypatch.setattr(
+        datasets, "_has_header", lambda rows, *rest: seen.append(len(rows)) or False
+    )
+    load(write("1,2,3,0\n" * 5 + "1,2,3,1\n" * 5))
+    assert seen == [2]
+
+
 def test_label_column(write):
     path = write("Class,a,0,b\nu,1,5,2\nv,2,6,3\nu,3,5,4\n")
     assert load(path).classes == ["u", "v"]
@@ -346,6 +453,8 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
     [
         ("", "t.csv: the file is empty"),
         ("\n \n", "t.csv: the file is empty"),
+        ('""', "t.csv: the file has no cell that is not empty"),
+        ('\ufeff""\n""\n', "the file has no cell that is not empty"),
         ("a,label\n", "rows of data: 0"),
         ("a,label\n1,0\n", "rows of data: 1"),
         ("label\n1\n2\n", "no feature columns"),
@@ -355,6 +464,7 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("a,label\n1,0\n2,0\n", "only one class, 0;"),
         ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
         ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
+        ("a,b,label\nu,1,0\nv,-1e150,1\n", "line 3, column 'b': -1e.150 is not a .* below 1e.150"),
         ("a,b,label\n1,,0\n2,NA,1\n", "column 'b': all cells are missing"),
         ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
         ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
@@ -364,6 +474,14 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
             "column 'a': 200 texts in 200 rows look like an id",
         ),
         ('a,label\n"1,0\n2,1\n', "line 3: unexpected end of data; check the quotes"),
+        ("x" * 200_000, "line 1: field larger than field limit .131072.; check the quotes, and"),
+        ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: the file begins as JSON does; give a table"),
+        ('[{"a": 1}]', "begins as JSON does"),
+        ("[\n1,2\n]", "begins as JSON does"),
+        ("\n<!DOCTYPE html>\n<html>", "begins as HTML or XML does"),
+        ("@RELATION iris\n@DATA\n1,2\n", "begins as ARFF does"),
+        ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "holds NUL bytes, as UTF-16 does; save it"),
+        ("a,label\n1,0\n2,1\n".encode("utf-16"), "byte 0xff is not UTF-8; save it as UTF-8"),
         (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
     ],
 )
@@ -417,13 +535,46 @@ def test_levels_of_equal_value_have_a_fixed_order(write):
         ("1:2 2:3", "line 2: '1:2' where the label belongs"),
         ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
         ("? 1:2", "line 2, column 'label': the label is missing"),
-        ("1 999999999:1", "too many for a dense table"),
-        ("1 99999999999999999999:1", "line 2: '99999999999999999999:1' is not index:value"),
+        ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
+        (
+            "1 99999999999999999999:1",
+            "line 2: 99999999999999999999 columns are too many for a dense",
+        ),
+        ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
+        ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
     ],
 )
 def test_svm_errors(write, line, message):
     with pytest.raises(DataError, match=message):
         load(write(f"0 1:1 2:5\n{line}\n", "t.svm"))
+
+
+def test_wide_svm_files(write):
+    data = load(write("0 1:1\n1 200000:2\n", "t.svm"))
+    assert data.X.shape == (2, 200_000) and data.X.sum() == 3 and data.X[1, -1] == 2
+    assert data.X.flags.c_contiguous and data.feature_names[::199_999] == ["x1", "x200000"]
+    again = load(write("1 200000:2\n", "new.svm"), schema=data.schema)
+    assert np.array_equal(again.X, data.X[1:])
+
+
+def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "MAX_CELLS", 40)
+    monkeypatch.setattr(datasets, "MAX_COLUMNS", 15)
+    levels = "".join(f"{i},t{i % 6},u{i % 2},{i % 2}\n" for i in range(12))
+    wide = ",".join(map(str, range(16))) + "\n"
+    np.savez(tmp_path / "wide.npz", X=np.ones((2, 16)), y=[0, 1])
+    for path, message in [
+        (write("a,b,c,label\n" + levels), "t.csv: 12 x 9 cells are too many for a dense table; "
+         "drop the column 'b', which has 6 levels, or merge these"),
+        (write("1,2,0\n2,1,1\n" * 11, "long.csv"), "22 x 2 cells are too many.*; keep fewer rows"),
+        (write(wide + wide, "wide.csv"), "16 columns are too many for a dense table; keep fewer"),
+        (write("0 1:1\n1 9:1\n" * 3, "t.svm"), "6 x 9 cells are too many.*drop rare features"),
+        (tmp_path / "wide.npz", "16 columns are too many for a dense table; keep fewer"),
+    ]:  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            load(path)
+    assert load(write("0 1:1\n1 10:1\n" * 2, "t.svm")).X.shape == (4, 10)
+    assert load(write("0 1:1\n1 15:1\n", "t.svm")).X.shape == (2, 15)
 
 
 def test_unreadable_files(tmp_path, write):
@@ -438,6 +589,33 @@ def test_unreadable_files(tmp_path, write):
         load(tmp_path)
     with pytest.raises(DataError, match="neither a file nor a data set"):
         load(tmp_path / "none.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="a directory or a pipe; give a file"):
+        load(tmp_path / "pipe.csv")
+
+
+def test_folders_that_may_not_be_searched(monkeypatch, tmp_path):
+    def refuse(path, *args, **options):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    with pytest.raises(DataError, match=r"a.csv: cannot be read \(Permission denied\)"):
+        locate(tmp_path / "a.csv")
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1))
+def test_numbers_are_the_same_to_all(cells):
+    """A column of numbers is one whose every cell is a number or a gap."""
+    values = [datasets._number(text) for text in datasets._texts(cells) if text != "?"]
+    assert (datasets._floats(cells) is None) == (None in values)
+
+
+@pytest.mark.parametrize("blank", ["\x1c", "\x1f", "\x0b", "\x85", "\u3000", "\xa0"])
+def test_control_characters_around_numbers(write, blank):
+    data = load(write(f"a,b,label\n1{blank},{blank},0\n{blank}2,3,1\n"))
+    assert np.array_equal(data.X, [[1, np.nan], [2, 3]], equal_nan=True)
+    again = load(write(f"a,b\n{blank}4,{blank}5\n", "new.csv"), schema=data.schema)
+    assert again.X.tolist() == [[4, 5]]
 
 
 def test_text_that_python_takes_for_numbers(write):
@@ -457,7 +635,7 @@ def test_late_text_column(write, monkeypatch):
 @given(st.data(), st.integers(2, 8), st.integers(1, 4), st.sampled_from(",;\t"))
 def test_round_trip(tmp_path_factory, data, n, d, delimiter):
     """Each table comes back as itself: numbers equal, every text under its own indicator."""
-    number = st.floats(allow_nan=False, allow_infinity=False)
+    number = st.floats(-1e149, 1e149)
     text = st.sampled_from(["red", "a b", 'say "hi"', "x;y", "p,q", "ü", "1_0", "tab\tbed", "o'"])
     columns = [
         data.draw(st.lists(st.one_of(st.none(), kind), min_size=n, max_size=n))
@@ -575,6 +753,74 @@ def test_schema_errors(write):
         load(write(TABLE), schema=train.schema, positive="no")
 
 
+def test_label_that_is_a_feature_of_the_schema(write):
+    train = load(write(TABLE))
+    for label in ("size", 0, "colour"):
+        with pytest.raises(DataError, match="is a feature in the training set; it cannot be the l"):
+            load(write(TABLE), label=label, schema=train.schema)
+    renamed = write(
+        [["truth", *TABLE[0][:3]], *([row[3], *row[:3]] for row in TABLE[1:])], "new.csv"
+    )
+    assert same(load(renamed, label="truth", schema=train.schema), train)
+
+
+def damage(value, rng):
+    """Return a JSON value with one part of it, chosen at random, changed, dropped or doubled."""
+    others = [None, True, -1, 0, 1e400, 2**70, "", "?", "label", "number", [], {}, [[]], ["a", "a"]]
+    if not isinstance(value, list | dict) or not value or rng.random() < 0.15:
+        return rng.choice(others)
+    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+    changed, way = value.copy(), rng.random()
+    if way < 0.1:
+        del changed[key]
+    elif way < 0.2 and isinstance(value, list):
+        changed.insert(key, changed[key])
+    else:
+        changed[key] = damage(value[key], rng)
+    return changed
+
+
+def test_damaged_schemas(write):
+    """A schema is whole, or refused as a whole: no other error comes of it."""
+    path = write(TABLE)
+    schema, rng, refused = load(path).schema, random.Random(0), 0
+    for _ in range(300):
+        bad = damage(schema, rng)
+        try:
+            load(path, schema=bad)
+        except DataError as error:
+            refused += "the schema is damaged" in str(error)
+    assert 200 < refused < 300
+    for changes in [
+        {"levels": ["red", "red"]},
+        {"levels": []},
+        {"levels": "red"},
+        {"levels": [1.5]},
+        {"kind": "number"},
+        {"kind": "text"},
+        {"kind": "label", "members": [["a"], ["b"], ["c"]]},
+        {"name": "size"},
+        {"name": None},
+        {"members": [["red"]] * 3},
+    ]:
+        bad = [schema[0], schema[1] | changes, *schema[2:]]
+        with pytest.raises(DataError, match="load: the schema is damaged; give the `schema` of"):
+            load(path, schema=bad)
+    for changes in [
+        {"levels": ["no"], "members": [["no"]]},
+        {"members": [["no"]]},
+        {"members": [["no"], []]},
+        {"members": [["no"], [1]]},
+        {"members": {"no": "no", "yes": "yes"}},
+        {"kind": "category"},
+    ]:
+        with pytest.raises(DataError, match="load: the schema is damaged"):
+            load(path, schema=[*schema[:3], schema[3] | changes])
+    for bad in ([], schema[3:], schema[:3], tuple(schema), {}, "schema", [*schema, schema[3]]):
+        with pytest.raises(DataError, match="load: the schema is damaged"):
+            load(path, schema=bad)
+
+
 def test_schema_of_arrays(tmp_path, write):
     train = load(write("1 1:5 4:2\n-1 2:1\n", "t.svm"))
     data = load(write("1 2:3\n-1 1:1\n1 1:1\n", "new.svm"), schema=train.schema)
@@ -643,6 +889,14 @@ def test_constant_columns_become_zero(scale):
     assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
 
 
+@pytest.mark.parametrize("scale", datasets.SCALES)
+def test_extreme_numbers_scale_to_finite_ones(write, scale):
+    path = write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n")
+    data = load(path)
+    assert np.isfinite(Preprocess(scale).fit(data.X).transform(data.X)).all()
+    assert np.isfinite(Preprocess(scale).fit(data.X).transform(np.ones((1, 2)))).all()
+
+
 def test_gaps_may_stay():
     X, kept = messy(1), Preprocess("standard", keep_gaps=True).fit(messy(0))
     filled, gaps = Preprocess("standard").fit(messy(0)).transform(X), np.isnan(X)
@@ -658,6 +912,32 @@ def test_preprocess_dict_round_trip(scale):
     again = Preprocess.from_dict(json.loads(json.dumps(prep.to_dict())))
     assert again.to_dict() == prep.to_dict() and again.missing_ == np.isnan(messy(0)).sum()
     assert np.array_equal(again.transform(messy(1)), prep.transform(messy(1)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": "max"},
+        {"scale": []},
+        {"fill_": [0.0] * 3},
+        {"center_": [[0.0]] * 4},
+        {"spread_": 1.0},
+        {"spread_": [1.0, 1.0, 1.0, -1.0]},
+        {"spread_": [1.0, 1.0, 1.0, np.inf]},
+        {"center_": [np.nan] * 4},
+        {"center_": [10**400] * 4},
+        {"fill_": [np.inf] * 4},
+        {"fill_": ["a"] * 4},
+        {"missing_": -1},
+        {"missing_": "1"},
+        None,
+    ],
+)
+def test_damaged_states(changes):
+    state = Preprocess("standard").fit(messy(0)).to_dict()
+    for bad in [state | changes] if changes else [{}, None, [], {"scale": "none"}]:
+        with pytest.raises(DataError, match="Preprocess: .*(damaged|one of none)"):
+            Preprocess.from_dict(bad)
 
 
 def test_preprocess_errors():
@@ -689,8 +969,7 @@ def test_holdout(train, counts):
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(0.01, 0.99))
 def test_shares_are_kept(counts, share):
     n, K = sum(counts), len(counts)
-    if not K <= round(share * n) < n:
-        return
+    assume(K <= round(share * n) < n)
     y = np.repeat(np.arange(K), counts)
     rows, _ = next(splits(y, train=share))
     taken = np.bincount(y[rows], minlength=K)

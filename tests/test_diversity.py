@@ -158,7 +158,7 @@ def test_margins():
     expected = [y[i] * sum(weights * votes[i]) / 15 for i in range(len(y))]
     assert_allclose(margins(votes, weights, y), expected, atol=1e-15)
     assert_array_equal(margins(votes, weights, y > 0), margins(votes, weights, y))
-    assert abs(margins(votes, None, y)).max() <= 1
+    assert_allclose(margins(votes, None, y), [y[i] * votes[i].mean() for i in range(len(y))])
 
 
 def test_error_covariance():
@@ -174,11 +174,177 @@ def test_error_covariance():
             H = [(1 if s >= 0 else -1) == y[i] for s in sums]
             expected[t - 1] += np.cov(h, H, bias=True)[0, 1] / n
     assert_allclose(error_covariance(runs, y, weights), expected, atol=1e-14)
+    equal = error_covariance(runs, y)
+    assert abs(equal - expected).max() > 0.01  # equal weights are another vote
+    assert_array_equal(error_covariance(runs, y, np.full((R, T), 0.3)), equal)
     longer = [np.hstack([votes, votes]) if r % 2 else votes for r, votes in enumerate(runs)]
-    assert error_covariance(longer, y).shape == (T - 1,)
+    assert_array_equal(error_covariance(longer, y), equal)  # members after the shortest are cut
+    tails = [np.concatenate([w, w]) if r % 2 else w for r, w in enumerate(weights)]
+    assert_allclose(error_covariance(longer, y, tails), expected, atol=1e-14)
+
+
+def test_a_tied_vote_is_positive():
+    """Three votes to three: weights scaled to sum 1 would leave 3e-17 of either sign."""
+    signs = [1, 1, 1, -1, -1, -1, 1]
+    runs = [np.array([signs]), np.array([[1, 1, 1, 1, -1, -1, -1]])]
+    sums = [np.cumsum(votes) for votes in runs]
+    h = np.array([[vote > 0 for vote in votes[0, 1:]] for votes in runs])
+    H = np.array([[total >= 0 for total in found[:-1]] for found in sums])
+    expected = (h & H).mean(0) - h.mean(0) * H.mean(0)
+    assert_allclose(error_covariance(runs, [True]), expected, atol=1e-15)
+    assert margins([signs[:6]], None, [1])[0] == 0.0
+
+
+# -- labels ---------------------------------------------------------------------------------------
+LABELS = [(0, 1), (False, True), (1, 2), (-1, 1), (-3, -2), (0.0, 1.0), (-1.5, 2.5), (0.5, 1.5),
+          ("no", "yes"), (b"a", b"b")]  # fmt: skip
+
+
+@pytest.mark.parametrize("low, high", LABELS)
+def test_votes_may_be_any_two_labels(low, high):
+    """Disagreement of two members that differ on 4 of 10 rows is 0.4, whatever the labels are."""
+    signs, y = table(8)
+    expected = naive(signs, y)
+    found = averages(signs, y)
+    votes, labels = np.where(signs > 0, high, low), np.where(y > 0, high, low)
+    assert disagreement(votes[:10, :2])[0, 1] == (signs[:10, 0] != signs[:10, 1]).mean() > 0
+    for name, values in pairwise(votes).items():
+        assert_allclose(values, expected[name], atol=1e-14, err_msg=name)
+    for goal in [labels, labels.tolist()] + [y > 0] * ((low, high) != (0.5, 1.5)):
+        for name, values in pairwise(votes, goal).items():
+            assert_allclose(values, expected[name], atol=1e-14, err_msg=name)
+        assert averages(votes, goal) == found
+        weights = np.arange(6.0)
+        if (low, high) != (-1.5, 2.5):  # floats of both signs are outputs and count as they are
+            assert_array_equal(margins(votes, weights, goal), margins(signs, weights, y))
+            runs = [votes, votes[::-1]]
+            expected_runs = error_covariance([signs, signs[::-1]], y)
+            assert_array_equal(error_covariance(runs, goal), expected_runs)
+    objects = votes.astype(object)
+    assert_array_equal(double_fault(objects, labels.astype(object)), double_fault(signs, y))
+
+
+def test_labels_of_votes_and_y_may_be_written_differently():
+    signs, y = table(9)
+    expected = double_fault(signs, y)
+    for votes in (signs, signs.astype(int), signs > 0, (signs > 0) * 1, (signs > 0) * 1.0):
+        for goal in (y, y > 0, (y > 0) * 1, y.astype(int)):
+            assert_array_equal(double_fault(votes, goal), expected)
+    for goal in (np.where(y > 0, "yes", "no"), np.where(y > 0, 2, 1)):
+        assert_array_equal(double_fault(signs, goal), expected)
+        assert_array_equal(double_fault(signs.astype(int), goal), expected)
+        assert_array_equal(double_fault(0.3 * signs, goal), expected)
+    for votes, goal in (
+        (signs > 0, np.where(y > 0, "yes", "no")),
+        (np.where(signs > 0, 2, 1), (y > 0) * 1),
+        (np.where(signs > 0, "b", "a"), np.where(y > 0, "c", "b")),
+        (np.where(signs > 0, 2.0, 1.0), y),
+    ):
+        with pytest.raises(ValueError, match="votes hold the labels .* and y .*: these must be"):
+            double_fault(votes, goal)
+
+
+@pytest.mark.parametrize(
+    "vote, labels, is_positive",
+    [(1, [0, 1], True), (0, [0, 1], False), (0.0, [0, 1], False), (0.0, [-1, 1], True),
+     (0, [-1, 1], False), (-1, [-1, 1], False), (1, [1, 2], False), (2, [1, 2], True),
+     ("no", ["no", "yes"], False), ("yes", ["no", "yes"], True), (1, [False, True], True),
+     (0, [False, True], False), (0.0, [False, True], True), (True, [False, True], True),
+     (False, [0, 1], False), (-0.5, [0, 1], False), (0.5, [0, 1], True), (0.5, [-1, 1], True)],
+)  # fmt: skip
+def test_votes_that_are_all_equal(vote, labels, is_positive):
+    """y tells what a vote means that all members cast; 0 is an output where it is no label of y."""
+    y = np.array([labels[0], labels[0], labels[1]])
+    error = double_fault(np.full((3, 2), vote), y)
+    assert_array_equal(error, 2 / 3 if is_positive else 1 / 3)
+    assert_array_equal(disagreement(np.full((3, 2), vote)), 0.0)
+
+
+def test_labels_of_y_that_are_all_equal():
+    signs, _ = table(9)
+    error = (signs < 0).astype(float).T @ (signs < 0) / 60
+    for one in (1, 1.0, True):
+        assert_allclose(double_fault(signs, np.full(60, one)), error)
+    for zero in (0, -1, False):
+        right = (signs > 0).astype(float).T @ (signs > 0) / 60
+        assert_allclose(double_fault(signs, np.full(60, zero)), right)
+    assert_allclose(double_fault(np.where(signs > 0, "b", "a"), np.full(60, "b")), error)
+    with pytest.raises(ValueError, match=r"all of y are 7: pass y == model.classes_\[1\]"):
+        double_fault(signs, np.full(60, 7))
+    with pytest.raises(ValueError, match="all votes are 'a': pass y with labels of the same kind"):
+        double_fault(np.full((60, 2), "a"), np.ones(60, dtype=bool))
+
+
+def test_votes_of_exactly_zero_are_positive():
+    votes, y = (
+        np.array([[0.0, 1.0], [-1.0, 0.0], [-0.0, -1.0], [1.0, 0.5]]),
+        np.array([1, 1, -1, 1]),
+    )
+    signs = np.array([[1, 1], [-1, 1], [1, -1], [1, 1]])
+    for name, values in naive(signs, y).items():
+        assert_allclose(pairwise(votes, y)[name], values, atol=1e-15)
+    whole = np.where(votes == 0.5, 1.0, votes)  # -1.0, 0.0, 1.0: of floats these are no labels
+    assert_array_equal(disagreement(whole), disagreement(signs))
+
+
+def test_outputs_of_one_sign_are_no_labels():
+    """All vote +, be they three values or two: y says that they are no labels."""
+    for votes in (np.array([[0.2, 0.9], [0.4, 0.3]]), np.array([[0.2, 0.8], [0.8, 0.8]])):
+        for y in ([True, False], [1, -1], [0, 1]):
+            assert_array_equal(double_fault(votes, y), 0.5)
+            assert_array_equal(disagreement(votes[:1] * 3.1), disagreement(votes[:1]))
+        assert_allclose(margins(votes, None, [1, -1]), votes.mean(1) * [1, -1])
+    assert_array_equal(disagreement(np.array([[0.2, 0.9], [0.4, 0.3]])), 0.0)
+    for y in ([True, False], [1, -1]):
+        assert_array_equal(margins(np.full((2, 3), 2.0), None, y), [2.0, -2.0])
+
+
+def test_more_than_two_labels_are_named():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 50)
+    votes = np.where(rng.random((50, 4)) < 0.6, y[:, None], rng.integers(0, 3, (50, 4)))
+    texts = np.array(["ash", "elm", "oak"])
+    for three in (votes, 1.0 * votes, votes - 1, texts[votes], texts[votes].astype(object)):
+        with pytest.raises(ValueError, match=r"more than two labels.*votes == y\[:, None\]"):
+            pairwise(three)
+        with pytest.raises(ValueError, match="more than two labels"):
+            kappa_error(three, y == 1)
+    with pytest.raises(ValueError, match="y must hold labels of two classes, got 0, 1, 2; pass"):
+        double_fault(np.where(votes > 0, 1.0, -1.0), y)
+    right = votes == y[:, None]  # what the message advises
+    wrong = [[np.mean(~right[:, t] & ~right[:, k]) for k in range(4)] for t in range(4)]
+    assert_allclose(double_fault(right, np.ones(50, dtype=bool)), wrong, atol=1e-15)
+    assert disagreement(right)[0, 1] == np.mean(right[:, 0] != right[:, 1])
 
 
 # -- well behaved ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1.0, 1e300, 1.7e308])
+def test_weights_of_any_size(scale):
+    votes, y = table(4)
+    votes, weights = votes * np.arange(1, 7), np.array([1, 0, 1, 1, 0, 1])
+    expected = margins(votes, weights, y)
+    assert_allclose(margins(votes, scale * weights, y), expected, atol=1e-15)
+    found = ambiguity(votes, scale * weights, y)
+    assert_allclose(found.ensemble, (y * expected - y) ** 2, atol=1e-12)
+    assert_allclose(found.ensemble, found.members - found.ambiguity, atol=1e-12)
+    one = error_covariance([votes, votes[::-1]], y, [scale * weights] * 2)
+    assert_array_equal(one, error_covariance([votes, votes[::-1]], y, [weights] * 2))
+
+
+def test_numbers_too_large_to_square_are_refused():
+    votes, y = table(4)
+    found = ambiguity(1e149 * votes, None, 1e149 * y)
+    assert np.isfinite(found.members).all()
+    for call in (
+        lambda: ambiguity(1e150 * votes, None, y),
+        lambda: ambiguity(votes, None, 1e150 * y),
+        lambda: exclusivity(1e155 * votes, relaxed=True),
+        lambda: margins(1e155 * votes, None, y),
+    ):
+        with pytest.raises(ValueError, match=r"must be below 1e\+150 in size, got -1e\+1"):
+            call()
+
+
 def test_forms_of_input():
     votes, y = table(5)
     found = pairwise(votes, y)
@@ -195,9 +361,17 @@ def test_forms_of_input():
 
 def test_errors():
     votes, y = table(6)
-    for bad in (votes[:, 0], votes[:0], votes[:, :0], np.full((3, 2), "a")):
-        with pytest.raises(ValueError, match="votes must be a matrix of numbers.*shape"):
+    for bad in (votes[:, 0], votes[:0], votes[:, :0], votes * 1j):
+        with pytest.raises(ValueError, match="votes must be a matrix of numbers or labels.*shape"):
             pairwise(bad)
+    with pytest.raises(ValueError, match="votes must be a matrix of numbers, one column a member"):
+        ambiguity(np.full((3, 2), "a"), None, y[:3])
+    with pytest.raises(ValueError, match="y must hold numbers, got dtype <U1"):
+        ambiguity(votes, None, np.full(60, "a"))
+    with pytest.raises(ValueError, match="y must hold numbers or texts, got dtype complex"):
+        pairwise(votes, y * 1j)
+    with pytest.raises(ValueError, match="y must be finite"):
+        ambiguity(votes, None, np.full(60, np.nan))
     with pytest.raises(ValueError, match="NaN or infinity"):
         kappa(np.where(votes > 0, np.nan, 1.0))
     with pytest.raises(ValueError, match=r"y must have shape \(60,\).*got \(59,\)"):

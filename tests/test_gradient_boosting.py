@@ -46,14 +46,19 @@ def naive_start(loss, y, w, delta):
     return brentq(lambda c: w @ naive_loss(loss, y, c, delta)[1], low, high, xtol=1e-14)
 
 
-def naive_step(loss, y, F, w, tree, delta):
-    """Factor of the tree with the least weighted loss; None where it is far away or infinite."""
-    if loss == "absolute":
-        steps = (y - F)[tree != 0] / tree[tree != 0]
-        return min(steps, key=lambda a: w @ np.abs(y - F - a * tree), default=0.0)
+def naive_median(values, w):
+    """Where the weighted absolute differences are least; the middle if that is an interval."""
+    costs = [w @ np.abs(values - v) for v in values]
+    best = values[costs <= min(costs) * (1 + 1e-12)]
+    return 0.5 * (best.min() + best.max())
+
+
+def naive_step(loss, y, F, w, tree, penalty, delta):
+    """Factor a of the tree with the least weighted loss + penalty a^2 / 2; None where it is far
+    away or infinite."""
 
     def total(a):
-        return w @ naive_loss(loss, y, F + a * tree, delta)[0]
+        return w @ naive_loss(loss, y, F + a * tree, delta)[0] + penalty * a**2 / 2
 
     high = 2.0
     while total(high) < total(high / 2):
@@ -63,7 +68,7 @@ def naive_step(loss, y, F, w, tree, delta):
     coarse = minimize_scalar(total, bounds=(0, high), method="bounded").x
 
     def slope(a):  # a minimum of rounded values is known to half the digits only
-        return w * tree @ naive_loss(loss, y, F + a * tree, delta)[1]
+        return w * tree @ naive_loss(loss, y, F + a * tree, delta)[1] + penalty * a
 
     near = max(coarse - 0.01, 0.0), coarse + 0.01
     return brentq(slope, *near, xtol=1e-12) if slope(near[0]) < 0 < slope(near[1]) else coarse
@@ -73,14 +78,15 @@ def naive_splits(X, rows, g, h, l2, min_leaf, min_weight):
     """Splits of these rows: (gain, feature, threshold, missing values go left, who goes left).
 
     In the order in which the first of equals wins. Thresholds lie in the middle of neighbouring
-    values of all X, the last one beyond; of those that part the rows alike only the lowest one is
-    listed. None for missing values that go left: nobody here misses it and the sides are equal.
+    values of all X; of those that part the rows alike only the lowest one is listed, and the one
+    that parts known values from missing ones is infinite. None for missing values that go left:
+    nobody here misses it and the sides are equal.
     """
     found, G, H = [], g[rows].sum(), h[rows].sum()
     for j in range(X.shape[1]):
         grid, x = np.unique(X[~np.isnan(X[:, j]), j]), X[rows, j]
         cuts = np.append(0.5 * (grid[1:] + grid[:-1]), np.inf)[np.isin(grid, x)]
-        missing = np.isnan(x)
+        cuts[-1:], missing = np.inf, np.isnan(x)
         for to_left in (False, True) if missing.any() else (False,):
             sides = (x <= cuts[:, None]) | (missing & to_left)
             sums = sides.sum(axis=1), sides @ g[rows], sides @ h[rows]
@@ -95,8 +101,9 @@ def naive_splits(X, rows, g, h, l2, min_leaf, min_weight):
     return found
 
 
-def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally):
-    """Grow the tree that `nodes` claims to be, certify every decision, return each row's value.
+def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally, settle=None):
+    """Grow the tree that `nodes` claims to be, certify every decision, return each row's value and
+    the values of the leaves; `settle` tells those from their rows where they are no Newton steps.
 
     A split must be the first of the best. One that is as good but not the first is let pass and
     counted in tally["ties"]; what is below it is compared all the same.
@@ -106,7 +113,7 @@ def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally):
         def __init__(self, k, rows, level):
             self.k, self.rows, self.level, self.ours = k, rows, level, nodes[k]
             G, H = g[rows].sum(), h[rows].sum()
-            self.value = -G / (H + l2)
+            self.value = settle(rows) if settle else -G / (H + l2)
             limits = l2, min_leaf, min_weight * (1 - TIE)
             self.splits = naive_splits(X, rows, g, h, *limits) if level < depth else []
             self.best = max((split[0] for split in self.splits), default=0.0)
@@ -117,8 +124,8 @@ def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally):
         ours, tally["splits"] = node.ours, tally["splits"] + 1
         made = [s for s in node.splits if s[1] == ours["feature"]
                 and s[3] in (None, ours["missing_left"])
-                and (math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
-                     or s[2] == np.inf and ours["threshold"] >= np.nanmax(X[:, s[1]]))]  # fmt: skip
+                and math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
+        ]  # fmt: skip
         assert len(made) == 1, f"{ours} is no split of these rows"
         gain, *_, left = made[0]
         assert gain > -node.tie and gain >= node.best - node.tie, f"{ours}: gain {node.best:.9g}"
@@ -143,13 +150,17 @@ def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally):
         assert len(edge) == leaves or leaf.best <= leaf.tie, f"no split; gain {leaf.best:.9g}"
         assert_allclose(leaf.ours["value"], leaf.value, rtol=RTOL, atol=1e-9)
         values[leaf.rows] = leaf.value
-    return values
+    return values, np.array([leaf.value for leaf in edge])
 
 
 def naive_boosting(model, X, y, w, tally):
     """Boost by hand beside a fitted model and compare; y is -1 or 1 for a classifier."""
     p = model.get_params()
-    loss, delta, order, rate = p["loss"], p.get("delta", 1.0), p["order"], p["learning_rate"]
+    loss, order, rate, delta = p["loss"], p["order"], p["learning_rate"], 1.0
+    if loss == "huber":
+        rest = np.abs(y - naive_median(y, w))
+        delta = p["delta"] or naive_median(rest[rest > 0], w[rest > 0])
+        assert_allclose(model.delta_, delta, rtol=1e-12)
     F_0 = model.nodes_[0]["value"]
     if loss == "absolute":  # it need not be unique
         least = w @ np.abs(y - naive_start(loss, y, w, delta))
@@ -165,18 +176,22 @@ def naive_boosting(model, X, y, w, tally):
         limits = p["l2"], p["max_depth"] or np.inf, p["max_leaf_nodes"]
         limits += p["min_samples_leaf"], p["min_child_weight"]
         nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
-        tree = naive_tree(X, g, h, *limits, nodes, tally)
+        rest = y - F
+        settle = (lambda k, rest=rest: naive_median(rest[k], w[k])) if loss == "absolute" else None
+        tree, leaves = naive_tree(X, g, h, *limits, nodes, tally, settle)
         step, found = 1.0, model.weights_[t] / rate
-        if order == 1 and np.abs(tree).max() > 1e-9:
-            step = naive_step(loss, y, F, w, tree, delta)
+        if order == 1 and loss != "absolute" and np.abs(tree).max() > 1e-9:
+            penalty = p["l2"] * leaves @ leaves if loss in ("log", "exponential") else 0.0
+            step = naive_step(loss, y, F, w, tree, penalty, delta)
             if step is None:
                 assert np.isfinite(found) and found >= 0
                 return
-            least = w @ naive_loss(loss, y, F + step * tree, delta)[0]
-            assert w @ naive_loss(loss, y, F + found * tree, delta)[0] <= least * (1 + 1e-9)
-            if loss in ("absolute", "huber"):  # it need not be unique
+            least = w @ naive_loss(loss, y, F + step * tree, delta)[0] + penalty * step**2 / 2
+            ours = w @ naive_loss(loss, y, F + found * tree, delta)[0] + penalty * found**2 / 2
+            assert ours <= least * (1 + 1e-9)
+            if loss == "huber":  # it need not be unique
                 step = found
-        elif order == 1:
+        elif order == 1 and loss != "absolute":
             step = found
         assert_allclose(found, step, rtol=RTOL)
         F = F + rate * step * tree
@@ -210,7 +225,7 @@ def random_problem(seed, regression):
         max_bins=256 if rng.random() < 0.5 else None,
     )
     if regression:
-        params["delta"] = float(rng.choice([0.3, 1.0, 3.0]))
+        params["delta"] = [None, 0.3, 1.0, 3.0][rng.integers(4)]
     return X, y, w, params
 
 
@@ -351,7 +366,7 @@ def test_objective_trace_and_stages(cls, loss, order):
     X[::7, 2] = np.nan
     w = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
     model = cls(loss=loss, order=order, n_estimators=15, max_depth=3).fit(X, y, w)
-    votes = model.votes(X)
+    votes, delta = model.votes(X), getattr(model, "delta_", None)
     assert votes.shape == (300, 16) and model.weights_.shape == (16,) and model.weights_[0] == 1.0
     assert (model.weights_ >= 0).all() and (votes[:, 0] == votes[0, 0]).all()
     if order == 2:
@@ -361,12 +376,12 @@ def test_objective_trace_and_stages(cls, loss, order):
     assert len(stages) == len(model.trace_) == model.n_iter_ == 15
     for t, F in enumerate(stages):
         assert_allclose(F, votes[:, : t + 2] @ model.weights_[: t + 2], atol=1e-12)
-        loss_now = np.average(naive_loss(loss, y, F)[0], weights=w)
+        loss_now = np.average(naive_loss(loss, y, F, delta)[0], weights=w)
         assert_allclose(model.trace_[t], loss_now, rtol=1e-9)
     final = model.predict(X) if stage else model.decision_function(X)
     assert_allclose(stages[-1], final, rtol=1e-12, atol=1e-12)
     assert model.objective_ == model.trace_[-1] and model.residual_ is None and model.converged_
-    start = np.average(naive_loss(loss, y, votes[:, 0])[0], weights=w)
+    start = np.average(naive_loss(loss, y, votes[:, 0], delta)[0], weights=w)
     assert model.objective_ < 0.8 * start
     if order == 1:
         assert (np.diff(np.append(start, model.trace_)) <= 1e-12 * start).all()
@@ -421,15 +436,101 @@ def test_weight_2_is_a_repeated_row(cls, loss, order):
     assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6  # l2 weighs less
 
 
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+@pytest.mark.parametrize("max_bins", [256, 20, None])
+def test_weights_are_repeated_and_removed_rows_among_many_values(cls, loss, order, max_bins):
+    """More values than bins: then the weights also decide where these end."""
+    X, y = data_for(cls, 700)
+    X[::9, 1] = np.nan
+    count = np.random.default_rng(1).integers(0, 4, size=700)
+    params = dict(loss=loss, order=order, n_estimators=6, max_depth=4, max_bins=max_bins)
+    weighted = cls(**params).fit(X, y, count.astype(float))
+    repeated = cls(**params).fit(np.repeat(X, count, axis=0), np.repeat(y, count))
+    assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
+    assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
+    assert_allclose(weighted.trace_, repeated.trace_, rtol=1e-9)
+    part = np.where(count > 0, count + 0.5, 0.0)
+    zero = cls(**params).fit(X, y, part)
+    removed = cls(**params).fit(X[count > 0], y[count > 0], part[count > 0])
+    assert_allclose(zero.votes(X), removed.votes(X), rtol=1e-7, atol=1e-9)
+    assert_allclose(zero.trace_, removed.trace_, rtol=1e-9)
+
+
 @pytest.mark.parametrize("cls", BOTH)
 @pytest.mark.parametrize("order", [2, 1])
-def test_weight_0_is_a_removed_row(cls, order):
-    X, y = data_for(cls, 120)
-    w = np.where(np.arange(120) % 3 > 0, 1.0, 0.0)
-    params = dict(order=order, n_estimators=8, max_depth=3, min_samples_leaf=5)
-    zero, removed = cls(**params).fit(X, y, w), cls(**params).fit(X[w > 0], y[w > 0])
-    assert_allclose(zero.votes(X[w > 0]), removed.votes(X[w > 0]), rtol=1e-7, atol=1e-9)
-    assert_allclose(zero.trace_, removed.trace_, rtol=1e-9)
+def test_weight_0_is_a_removed_row_for_early_stopping_and_limits(cls, order):
+    X, y = data_for(cls, 150)
+    w = np.where(np.arange(150) % 3 > 0, 1.0 + np.arange(150) % 2, 0.0)
+    params = dict(order=order, n_estimators=40, max_depth=3, min_samples_leaf=5, learning_rate=0.3)
+    for more in ({}, dict(early_stopping=True, random_state=0, validation_fraction=0.3)):
+        zero = cls(**params, **more).fit(X, y, w)
+        removed = cls(**params, **more).fit(X[w > 0], y[w > 0], w[w > 0])
+        assert_allclose(zero.votes(X), removed.votes(X), rtol=1e-7, atol=1e-9)
+        assert_allclose(zero.trace_, removed.trace_, rtol=1e-9)
+    assert_allclose(zero.validation_trace_, removed.validation_trace_, rtol=1e-9)
+
+
+def test_early_stopping_weighs_the_rows_held_out():
+    """The best round by the weighted loss of these rows, which are told by their drawing."""
+    X, y = data_for(GradientBoosting, 300, noise=2.0)
+    w = np.random.default_rng(3).uniform(0.01, 3.0, 300) ** 3
+    params = dict(early_stopping=True, validation_fraction=0.4, learning_rate=0.3, random_state=2)
+    model = GradientBoosting(n_estimators=30, n_iter_no_change=30, **params).fit(X, y, w)
+    drawn, held_out = np.random.default_rng(2), np.zeros(300, dtype=bool)
+    for label in (-1, 1):
+        rows = np.flatnonzero(y == label)
+        held_out[drawn.permutation(rows)[: round(0.4 * rows.size)]] = True
+    whole = GradientBoosting(n_estimators=30, learning_rate=0.3)
+    whole.fit(X[~held_out], y[~held_out], w[~held_out])
+    found = [
+        np.average(np.logaddexp(0, -y * F)[held_out], weights=w[held_out])
+        for F in whole.staged_decision_function(X)
+    ]
+    assert_allclose(model.validation_trace_, found, rtol=1e-9)
+    assert model.n_iter_ == 1 + np.argmin(found)
+
+
+@pytest.mark.parametrize("factors", ["balanced", {"up": 2.5, "down": 0.5}, {"up": 3}])
+def test_class_weights_are_sample_weights(factors):
+    X, y = data_for(GradientBoosting, 200)
+    y[y > 0] = np.where(X[y > 0, 0] > 0.8, 1, -1)  # fewer of one class
+    labels, w = np.where(y > 0, "up", "down"), np.random.default_rng(0).uniform(0.5, 2, 200)
+    expected = factors
+    if factors == "balanced":
+        expected = {name: w.sum() / (2 * w[labels == name].sum()) for name in ("up", "down")}
+    passed = w * np.array([expected.get(label, 1.0) for label in labels])
+    model = GradientBoosting(n_estimators=5, class_weight=factors).fit(X, labels, w)
+    same = GradientBoosting(n_estimators=5).fit(X, labels, passed)
+    assert_allclose(model.votes(X), same.votes(X), rtol=1e-7, atol=1e-12)
+    plain = GradientBoosting(n_estimators=5).fit(X, labels, w)
+    assert np.abs(model.votes(X) - plain.votes(X)).max() > 0.01
+
+
+def test_leaves_are_as_heavy_as_asked_for():
+    """1 by default: the sum of the second derivatives of the rows in a leaf."""
+    X, y = data_for(GradientBoosting, 120)
+    for given, least in (({}, 1.0), ({"min_child_weight": 4.0}, 4.0), ({"min_child_weight": 0}, 0)):
+        model = GradientBoosting(n_estimators=25, learning_rate=0.5, **given).fit(X, y)
+        votes, lightest = model.votes(X), np.inf
+        for t in range(1, 26):
+            h = naive_loss("log", y, votes[:, :t] @ model.weights_[:t])[2]
+            sums = [h[votes[:, t] == value].sum() for value in np.unique(votes[:, t])]
+            lightest = min(lightest, *sums)
+        assert least * (1 - 1e-5) <= lightest < max(1.1 * least, 0.1)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_weights_that_are_too_small_are_told(cls):
+    X, y = data_for(cls, 50)
+    with pytest.warns(
+        UserWarning, match=f"{cls.__name__}: no tree can have a split.*scale sample_w"
+    ):
+        model = cls().fit(X, y, np.full(50, 0.01))
+    assert model.nodes_.size == model.n_iter_ + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cls().fit(X, y, np.full(50, 1.0))
+        cls(min_child_weight=0.0).fit(X, y, np.full(50, 0.01))
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
@@ -468,16 +569,93 @@ def test_absolute_and_huber_resist_outliers():
     assert errors.pop(("squared", 2)) > 1.0 and max(errors.values()) < 0.3, errors
 
 
-def test_huber_with_a_tiny_delta_is_absolute():
-    """Also where no residual is within delta, so that the loss has no curvature anywhere."""
+def test_huber_with_a_tiny_delta():
+    """Where no residual is within delta the loss has no curvature anywhere, and is absolute."""
     X, y = waves(201)
-    params = dict(order=1, n_estimators=10, learning_rate=0.3, max_depth=3)
-    absolute = GradientBoostingRegressor(loss="absolute", **params).fit(X, y)
-    huber = GradientBoostingRegressor(loss="huber", delta=1e-7, **params).fit(X, y)
-    assert huber.n_iter_ == absolute.n_iter_ == 10
-    assert_allclose(huber.predict(X), absolute.predict(X), atol=1e-5)
-    second = GradientBoostingRegressor(loss="huber", delta=1e-7, n_estimators=10).fit(X, y)
-    assert second.n_iter_ == 10 and (np.diff(second.trace_) < 0).all()
+    params = dict(n_estimators=10, learning_rate=0.3, max_depth=3)
+    first = GradientBoostingRegressor(loss="huber", delta=1e-7, order=1, **params).fit(X, y)
+    second = GradientBoostingRegressor(loss="huber", delta=1e-7, **params).fit(X, y)
+    for model in (first, second):
+        assert model.n_iter_ == 10 and (np.diff(model.trace_) < 0).all()
+        mean = np.mean(np.abs(y - model.predict(X)))
+        assert_allclose(model.objective_, 1e-7 * mean, rtol=1e-6)
+    assert first.score(X, y) > 0.7 and np.ptp(second.predict(X)) <= 10 * 0.3 * 2e-7
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("order", [2, 1])
+def test_huber_learns_in_any_unit(order, scale):
+    X, y = waves(600)
+    model = GradientBoostingRegressor(loss="huber", order=order)
+    peer = GradientBoostingRegressor(order=order)
+    scores = [
+        m.fit(X[:400], scale * y[:400]).score(X[400:], scale * y[400:]) for m in (model, peer)
+    ]
+    assert min(scores) > 0.9 and abs(scores[0] - scores[1]) < 0.02
+    assert_allclose(model.delta_, scale * np.median(np.abs(y[:400] - np.median(y[:400]))))
+
+
+def test_huber_where_most_rows_are_at_the_median():
+    """They do not count: delta is above 0 and what is not at the median is learnt."""
+    X, _ = waves(300)
+    y = np.where(X[:, 0] > 1.2, 1e3 * X[:, 0], 0.0)
+    assert np.mean(y == 0) > 0.7
+    model = GradientBoostingRegressor(loss="huber").fit(X, y)
+    assert_allclose(model.delta_, np.median(y[y > 0]))
+    assert model.score(X, y) > 0.9
+
+
+def test_absolute_loss_is_scikit_learns():
+    """Medians in the leaves of trees that are fitted to the signs. Weights break the ties of both
+    the splits and the medians; those below and above the first median are the same, so that no row
+    is at it: the two differ about the sign of 0."""
+    ensemble, dummy = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "dummy"))
+    X, y = waves(150)
+    w, rank = np.tile(np.random.default_rng(0).uniform(0.5, 1.5, 75), 2), np.argsort(y)
+    X, y = X[rank], y[rank]
+    params = dict(n_estimators=12, learning_rate=0.3, max_depth=3, min_samples_leaf=4)
+    model = GradientBoostingRegressor("absolute", order=1, l2=0.0, max_bins=None, **params)
+    model.fit(X, y, w)
+    start = dummy.DummyRegressor(strategy="constant", constant=0.5 * (y[74] + y[75]))
+    peer = ensemble.GradientBoostingRegressor(
+        loss="absolute_error", init=start, random_state=0, **params
+    ).fit(X, y, w)
+    for ours, theirs in zip(model.staged_predict(X), peer.staged_predict(X), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert_array_equal(model.weights_[1:], 0.3)
+
+
+def test_absolute_loss_fits_as_well_as_scikit_learns():
+    """The bound of scikit-learn's own test of this loss."""
+    make = pytest.importorskip("sklearn.datasets").make_regression
+    X, y = make(500, random_state=0)
+    assert (
+        GradientBoostingRegressor("absolute", order=1, min_samples_leaf=5).fit(X, y).score(X, y)
+        > 0.9
+    )
+
+
+# -- steps of order 1 -----------------------------------------------------------------------------
+@pytest.mark.parametrize("loss", ["log", "exponential"])
+def test_first_order_is_bounded_on_separable_rows(loss):
+    """l2 bounds the step; without it there is no best one, and a warning says so."""
+    X, y = blobs(400, 5, distance=3.0)
+    train, test = slice(0, 200), slice(200, 400)
+    model = GradientBoosting(loss, order=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X[train], y[train])
+    assert model.score(X[train], y[train]) == 1.0
+    assert log_loss(model.predict_proba(X[test])[:, 1], y[test] > 0) < 0.4  # once 2.3 and more
+    assert np.abs(model.decision_function(X)).max() < 10
+    with pytest.warns(
+        UserWarning, match="in 3 of 3 rounds a tree parted .*set l2 above 0, or order=2"
+    ):
+        GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
+    mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
+    with warnings.catch_warnings():  # no tree of depth 2 parts these
+        warnings.simplefilter("error")
+        GradientBoosting(loss, order=1, l2=0.0, max_depth=2, n_estimators=5).fit(X[train], mixed)
 
 
 @pytest.mark.parametrize("value", [0.0, -3.25, 1e9, 1e-9])
@@ -551,6 +729,37 @@ def test_rows_are_drawn(cls, order):
         assert (model.fit(X, y).nodes_["child"] > 0).any() == splits
 
 
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_leaves_are_those_of_the_rows_drawn(cls, loss, order):
+    """The first draw is that of the generator of this seed."""
+    X, y = data_for(cls, 100)
+    w = np.random.default_rng(1).uniform(0.5, 1.5, 100)
+    params = dict(loss=loss, order=order, n_estimators=1, max_depth=3, min_samples_leaf=3)
+    model = cls(subsample=0.4, random_state=7, **params).fit(X, y, w)
+    rows = np.random.default_rng(7).choice(100, 40, replace=False, shuffle=False)
+    start, tree = model.votes(X).T
+    _, g, h = naive_loss(loss, y, start, getattr(model, "delta_", None))
+    h = h if order == 2 else np.ones(100)
+    for value in np.unique(tree):
+        leaf = rows[tree[rows] == value]
+        if loss == "absolute":
+            expected = naive_median((y - start)[leaf], w[leaf])
+        else:
+            expected = -(w * g)[leaf].sum() / ((w * h)[leaf].sum() + 1.0)
+        assert leaf.size >= 3
+        assert_allclose(value, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 1.0])
+def test_medians_of_weights_that_are_no_whole_numbers(part):
+    """Half of ten times 0.1 is not the sum of five of them; the median is in the middle still."""
+    X, y = np.zeros((10, 1)), np.arange(10.0)
+    for order, loss in ((1, "absolute"), (2, "huber")):
+        model = GradientBoostingRegressor(loss, order=order).fit(X, y, np.full(10, part))
+        assert_allclose(model.predict(X), 4.5, rtol=1e-12)
+    assert_allclose(model.delta_, 2.5, rtol=1e-12)
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_features_are_drawn(cls):
     X, y = data_for(cls, 200, d=6)
@@ -622,7 +831,14 @@ def sweep(model, X, j, points=41):
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
 @pytest.mark.parametrize(
-    "limits", [{}, {"max_depth": None, "min_samples_leaf": 1}, {"max_leaf_nodes": 12}]
+    "limits",
+    [
+        {},
+        {"max_depth": None, "min_samples_leaf": 1},
+        {"max_leaf_nodes": 12},
+        {"max_features": 0.5, "random_state": 0, "n_estimators": 30},
+        {"subsample": 0.7, "random_state": 0},
+    ],
 )
 def test_monotone_constraints_hold(cls, loss, order, limits):
     X, y = data_for(cls, 250)
@@ -729,7 +945,7 @@ def test_regressor_is_one_of_scikit_learn():
         (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn
         (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
         (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [1e150], [-1e150], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
         (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
     ],
 )
@@ -784,6 +1000,119 @@ def test_callback_and_verbose(cls, capsys):
 
 
 @pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("order", [2, 1])
+def test_the_callback_gets_the_model_so_far(cls, order):
+    """Also in a second fit, where it once was the model of the first."""
+    X, y = data_for(cls, 200)
+    train, test, kept = slice(0, 120), slice(120, 200), []
+
+    def look(model, t, info):
+        kept.append((model.score(X[test], y[test]), model.predict(X[test]), model.votes(X[test])))
+        assert model.converged_ is False and model.weights_.size == t + 1
+
+    model = cls(order=order, n_estimators=9, subsample=0.9, random_state=0, callback=look)
+    for sign in (1, -1):
+        kept.clear()
+        model.fit(X[train], sign * y[train])
+        assert len(kept) == 9 and model.converged_ and model.nodes_.base is None
+        for t, (score, predicted, votes) in enumerate(kept):
+            plain = cls(order=order, n_estimators=t + 1, subsample=0.9, random_state=0)
+            plain.fit(X[train], sign * y[train])
+            assert_array_equal(predicted, plain.predict(X[test]))
+            assert_array_equal(votes, plain.votes(X[test]))
+            assert score == plain.score(X[test], y[test])
+        assert_array_equal(model.nodes_, plain.nodes_)
+
+
+def test_early_stopping_by_a_callback():
+    """The example of the docstring."""
+    X, y = data_for(GradientBoosting, 400, noise=2.0)
+    X, X_valid, y, y_valid = X[:200], X[200:], y[:200], y[200:]
+    scores = []
+
+    def stop(model, iteration, info):
+        scores.append(model.score(X_valid, y_valid))
+        return iteration - np.argmax(scores) > 10
+
+    model = GradientBoosting(callback=stop).fit(X, y)
+    assert 11 <= model.n_iter_ < 100 and not model.converged_
+    whole = [np.mean(p == y_valid) for p in GradientBoosting().fit(X, y).staged_predict(X_valid)]
+    assert scores == whole[: model.n_iter_] and np.argmax(scores) == model.n_iter_ - 11
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_a_failed_fit_changes_nothing(cls):
+    X, y = data_for(cls, 80)
+    model = cls(n_estimators=4, early_stopping=True, random_state=0).fit(X, y)
+    before, names = model.predict(X), set(vars(model))
+
+    def interrupt(model, t, info):
+        raise KeyboardInterrupt
+
+    for cause, error in ((dict(callback=interrupt), KeyboardInterrupt), (dict(l2=-1), ValueError)):
+        params = {name: getattr(model, name) for name in cause}
+        with pytest.raises(error):
+            model.set_params(**cause).fit(X[:, :3], -y)
+        model.set_params(**params)
+        assert_array_equal(model.predict(X), before)
+        assert set(vars(model)) == names
+    model.set_params(early_stopping=False).fit(X, y)
+    assert not hasattr(model, "validation_trace_")
+
+
+def test_score_of_the_regressor_wants_one_number_a_row():
+    X, y = waves(60)
+    model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
+    assert model.score(X, y[:, None]) == model.score(X, y) > 0.5
+    assert model.score(X, [str(v) for v in y]) == model.score(X, y)
+    for wrong in (y[:1], y[:-1], np.column_stack([y, y]), 1.0, np.where(y > 0, np.nan, y)):
+        with pytest.raises(ValueError, match="GradientBoostingRegressor: .*y"):
+            model.score(X, wrong)
+    with pytest.raises(ValueError, match="sample_weight must have shape"):
+        model.score(X, y, np.ones(3))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_habits_of_scikit_learn(cls):
+    X, y = data_for(cls, 150)
+    params = dict(n_estimators=4, max_features=0.5, subsample=0.5)
+    for make in (np.random.RandomState, np.random.default_rng):
+        one, two = (cls(**params, random_state=make(5)).fit(X, y).votes(X) for _ in range(2))
+        assert_array_equal(one, two)
+        shared = make(5)
+        again = [cls(**params, random_state=shared).fit(X, y).votes(X) for _ in range(2)]
+        assert_array_equal(again[0], one)
+        assert not np.array_equal(again[1], one)
+    whole = cls(n_estimators=4, max_features=None).fit(X, y)
+    assert_array_equal(whole.votes(X), cls(n_estimators=4).fit(X, y).votes(X))
+    for n_jobs in (None, -1, -2, 7, 10**9):
+        assert_array_equal(whole.set_params(n_jobs=n_jobs).votes(X), whole.votes(X))
+
+
+def test_a_score_of_exactly_0_is_positive():
+    X = np.zeros((6, 2))
+    for loss in ("log", "exponential", "squared"):
+        model = GradientBoosting(loss).fit(X, ["a", "b"] * 3)
+        assert (model.decision_function(X) == 0).all() and (model.predict(X) == "b").all()
+        assert ([*model.staged_predict(X)][-1] == "b").all()
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_equal_fits_save_equal_bytes(cls, tmp_path):
+    X, y = data_for(cls, 150)
+    X[::5, 0] = np.nan
+    paths = [tmp_path / f"{k}.npz" for k in range(3)]
+    for path in paths[:2]:
+        junk = [np.full(m, 0x53454352, dtype=np.int64) for m in (16, 64, 256, 1024, 4096)]
+        del junk  # memory that was used before
+        model = cls(n_estimators=8, callback=lambda model, t, info: None).fit(X, y)
+        model.save(path)
+    model.save(paths[2])
+    assert len({path.read_bytes() for path in paths}) == 1
+    assert cls.load(paths[0]).callback is None
+
+
+@pytest.mark.parametrize("cls", BOTH)
 def test_save_and_load(cls, tmp_path):
     X, y = data_for(cls, 120)
     X[::7, 1] = np.nan
@@ -830,6 +1159,13 @@ def test_save_and_load(cls, tmp_path):
              for name, kind in a["nodes_"].dtype.fields.items()])),
         lambda a: a.pop("nodes_"),
         lambda a: a.pop("weights_"),
+        lambda a: a["weights_"].__setitem__(1, np.nan),
+        lambda a: a["weights_"].__setitem__(1, np.inf),
+        lambda a: a["nodes_"]["value"].__setitem__(0, np.nan),
+        lambda a: a.__setitem__("weights_", a["weights_"][None]),
+        lambda a: (a.__setitem__("weights_", a["weights_"][:0]),
+                   a.__setitem__("starts_", a["starts_"][:1]),
+                   a.__setitem__("nodes_", a["nodes_"][:0])),
     ],
 )  # fmt: skip
 def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
@@ -842,6 +1178,29 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
         cls.load(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a.pop("classes_"),
+        lambda a: a.__setitem__("classes_", a["classes_"][:1]),
+        lambda a: a.__setitem__("classes_", np.append(a["classes_"], 5)),
+        lambda a: a.__setitem__("classes_", a["classes_"][None]),
+        lambda a: a.__setitem__("classes_", a["classes_"][::-1]),
+        lambda a: a.__setitem__("classes_", np.array([0.0, np.nan])),
+    ],
+)
+def test_damaged_classes_are_not_used(damage, tmp_path):
+    path = tmp_path / "model.npz"
+    X, y = data_for(GradientBoosting, 80)
+    GradientBoosting(n_estimators=5, max_depth=2).fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    damage(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="its GradientBoosting is damaged"):
+        GradientBoosting.load(path)
 
 
 @pytest.mark.parametrize("cls", BOTH)
@@ -870,8 +1229,8 @@ def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
         ({"monotonic_cst": [1, 0]}, "monotonic_cst must .*4.*2"),
         ({"monotonic_cst": [2, 0, 0, 0]}, r"monotonic_cst must .*, got \[2, 0, 0, 0\]"),
         ({"monotonic_cst": "up"}, "monotonic_cst must .*, got 'up'"),
-        ({"n_jobs": 0}, "n_jobs must be an integer >= 1, got 0"),
-        ({"random_state": -1}, "random_state must be None or an integer >= 0, got -1"),
+        ({"n_jobs": 0}, "n_jobs must be None, a number of threads.*, got 0"),
+        ({"random_state": -1}, "random_state must be None, an integer >= 0.*, got -1"),
     ],
 )
 def test_parameter_errors(params, text, cls):
@@ -895,7 +1254,15 @@ def test_errors_of_the_regressor():
         ((X, y[:-1]), r"y must have shape \(30,\)"),
         ((X, y, np.ones(3)), r"sample_weight must have shape \(30,\)"),
         ((X, y, -np.ones(30)), "sample_weight must be finite and >= 0"),
-        ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sample_weight.*zero"),
+        ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sum of sample_weight .*, got 0"),
+        ((X, y, np.where(y > 0, np.nan, 1.0)), "sample_weight must be finite and >= 0"),
+        ((X, np.where(y > 0, 1e150, y)), "y contains .* a number of 1e.150 or more"),
+        ((X, y + 1j), "y must hold real numbers, got dtype complex"),
+        (
+            (X, np.arange(30).astype("datetime64[D]")),
+            "y must hold real numbers, got dtype datetime",
+        ),
+        ((X, 1e149 * y, np.full(30, 1e147)), "the loss overflows; scale y or sample_weight down"),
     ):
         with pytest.raises(ValueError, match=message):
             GradientBoostingRegressor().fit(*arguments)

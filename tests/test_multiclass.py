@@ -2,12 +2,15 @@
 
 import copy
 import itertools
+import json
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import multiclass
+from solvers.adaboost_nc import AdaBoost
+from solvers.combine import Calibrated
 from solvers.exrm import PSVM
 from solvers.multiclass import (
     ECOC,
@@ -63,6 +66,16 @@ class Recorder:
         return np.where(np.isin(rows, self.lies.get(self.number, [])), 1 - told, told)
 
 
+class Told:
+    """Says what it was told, whatever the rows are; fit returns nothing and takes no weights."""
+
+    def __init__(self, says, how="decision_function"):
+        setattr(self, how, lambda X: says)
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+
+
 # -- codes ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 7])
 def test_exhaustive_code_has_all_splits_once(K):
@@ -113,6 +126,26 @@ def test_decode_matches_naive(how):
         assert_array_equal(found.argmax(1), expected.argmax(1))
         shift = expected - (found if how == "hinge" else found / 2)
         assert_allclose(shift, shift[0, 0], atol=1e-12)  # the same up to a constant
+
+
+@pytest.mark.parametrize("how", ["hinge", "hamming"])
+def test_outputs_of_exactly_zero_are_positive_and_empty_words_are_last(how):
+    code = np.array([[1, 1], [-1, 1], [0, 0], [0, -1]], dtype=np.int8)
+    outputs = np.array([[0.0, 0.0], [-0.0, 0.5], [-5.0, -5.0]])
+    found = decode(outputs, code, how)
+    assert_array_equal(found[:, 2], -np.inf)
+    words = [0, 1, 3]
+    expected = naive_decode(outputs, code[words], how)
+    shift = expected - (found if how == "hinge" else found / 2)[:, words]
+    assert_allclose(shift, shift[0, 0], atol=1e-15)
+    assert found.argmax(axis=1)[:2].tolist() == [0, 0]
+
+
+def test_words_of_one_class_are_as_good_as_those_of_another():
+    """Losses are means over the columns that are not 0, so a long word has no handicap."""
+    code = np.array([[1, 1, 1, 1], [-1, 0, 0, 0]])
+    assert_array_equal(decode(np.full((1, 4), 0.2), code), [[-0.8, -1.2]])
+    assert_array_equal(decode(np.full((1, 4), 0.2), code, "hamming"), [[1.0, -1.0]])
 
 
 # -- correct --------------------------------------------------------------------------------------
@@ -235,6 +268,212 @@ def test_weights_and_missing_values_reach_the_base():
         OneVsRest(PSVM()).fit(X, y)
 
 
+# -- zeros, extremes ------------------------------------------------------------------------------
+@pytest.mark.parametrize("decoding", ["hinge", "hamming"])
+def test_decisions_of_exactly_zero_are_positive(decoding):
+    X, y, f = np.zeros((4, 1)), list("abab"), np.array([0.0, -0.0, 1e-300, -1e-300])
+    for model in (OneVsRest(Told(f)), ECOC(Told(f), decoding=decoding)):
+        assert model.fit(X, y).predict(X).tolist() == list("bbba")
+        assert_array_equal(model.votes(X)[:, 0] >= 0, [True, True, True, False])
+    halves = np.tile([0.5, 0.5], (4, 1))
+    model = OneVsRest(Told(halves, "predict_proba")).fit(X, y)
+    assert model.predict(X).tolist() == list("bbbb")
+    three = ECOC(Told(f), code="exhaustive", decoding="hamming").fit(X, list("abca"))
+    expected = naive_decode(np.tile(f[:, None], 3), three.code_, "hamming")
+    assert_array_equal(three.predict(X), np.array(list("abc"))[expected.argmax(axis=1)])
+
+
+@pytest.mark.parametrize("model", [OneVsRest(), ECOC(code="one-vs-one"), OneVsRest(Calibrated())])
+@pytest.mark.parametrize("K", [2, 4])
+def test_any_scale_of_data_and_weights(model, K):
+    X, y = table(K)
+    weight = np.random.default_rng(0).random(160)
+    expected, weighted = (model.fit(X, y, w).decision_function(X) for w in (None, weight))
+    sizes = [np.array([1e149, 1e-170, 1.0, 1e-290, 1e30])]
+    for size in [1e149, 1e100, 1e-100, 1e-290, *sizes]:
+        assert_allclose(model.fit(size * X, y).decision_function(size * X), expected, atol=1e-8)
+        assert model.converged_
+    with pytest.raises(ValueError, match="X is too large"):
+        model.fit(1e150 * X, y)
+    if isinstance(model.base, str):  # Platt's targets depend on the sum of the weights
+        for size in (1e147, 1e-290):
+            found = model.fit(X, y, size * weight).decision_function(X)
+            assert_allclose(found, weighted, atol=1e-10)
+        with pytest.raises(ValueError, match="outputs from .* scale X"):
+            model.fit(1e-200 * X, y).predict(1e149 * X)
+
+
+def test_constant_columns_count_for_nothing():
+    """0.1 is no mean of itself in floating point."""
+    X, y = table(3)
+    X = np.column_stack([X, np.full(160, 0.1), np.full(160, 1e30)])
+    model = OneVsRest().fit(X, y)
+    assert_array_equal(model.coef_[:, 5:], 0.0)
+    assert_allclose(
+        model.decision_function(X), OneVsRest().fit(X[:, :5], y).decision_function(X[:, :5])
+    )
+
+
+def test_a_penalty_that_is_lost_ends_in_a_warning():
+    """Equal columns leave a matrix that is singular to the last digit."""
+    X, y = np.repeat([[0.0, 0.0], [1.0, 1.0]], 6, axis=0), np.arange(12) % 3
+    with pytest.warns(
+        multiclass.ConvergenceWarning, match="ended with residual .* raise l2 or tol"
+    ):
+        model = OneVsRest(l2=1e-300).fit(X, y)
+    assert not model.converged_ and model.residual_ > model.tol
+    assert_allclose(model.votes(X), -1 / 3, atol=1e-12)  # the classes are mixed evenly
+    X, y = table(3, n=30)
+    with pytest.warns(multiclass.ConvergenceWarning):
+        model = OneVsRest(l2=1e-300).fit(np.column_stack([X, X]), y)
+    assert_allclose(model.votes(np.column_stack([X, X])), OneVsRest(l2=1e-12).fit(X, y).votes(X))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e150])
+def test_outputs_that_are_no_numbers_are_refused(bad):
+    X, y = table(3, n=9)
+    says = np.where(np.arange(9) == 3, bad, 1.0)
+    with pytest.raises(ValueError, match="OneVsRest: outputs from .* scale X: they have to be"):
+        OneVsRest(Told(says)).fit(X, y).predict(X)
+    with pytest.raises(
+        ValueError, match=r"OneVsRest: Told gives outputs of shape \(9, 2\), not one a"
+    ):
+        OneVsRest(Told(np.zeros((9, 2)))).fit(X, y).predict(X)
+
+
+# -- classes, callbacks, members ------------------------------------------------------------------
+@pytest.mark.parametrize("model", [
+    OneVsRest(), OneVsRest(PSVM(tol=1e-10)), ECOC(code="one-vs-one"), ECOC(PSVM(tol=1e-10)),
+])  # fmt: skip
+def test_class_weights_are_weights_of_rows(model):
+    X, y = table(3)
+    y[:40] = "a"
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    plain = model.fit(X, y).decision_function(X)
+    for given, factor in (
+        ({"b": 3.0}, {"a": 1.0, "b": 3.0, "c": 1.0}),
+        ("balanced", {c: 160 / (3 * (y == c).sum()) for c in "abc"}),
+    ):
+        expected = copy.deepcopy(model).set_params(class_weight=None)
+        expected = expected.fit(X, y, [factor[c] for c in y]).decision_function(X)
+        found = copy.deepcopy(model).set_params(class_weight=given).fit(X, y).decision_function(X)
+        assert_allclose(found, expected, atol=1e-9)
+        assert abs(found - plain).max() > 1e-3
+
+
+def test_callback_sees_the_classifiers_so_far():
+    X, y = table(4)
+    for base in ("linear", PSVM()):
+        for make in (OneVsRest, lambda base, **more: ECOC(base, code="one-vs-one", **more)):
+            seen = []
+
+            def watch(model, iteration, info, seen=seen):
+                assert not model.converged_ and len(model.weights_) == iteration
+                seen.append((model.votes(X), model.predict(X), info["objective"]))
+
+            model = make(base).fit(X[:, :2], y)  # an earlier fit is not seen
+            model.set_params(callback=watch).fit(X, y)
+            whole = model.votes(X)
+            assert len(seen) == whole.shape[1] == model.n_iter_ and model.converged_
+            for t, (votes, labels, objective) in enumerate(seen, 1):
+                assert_allclose(votes, whole[:, :t], atol=1e-12)
+                assert objective == model.trace_[t - 1]
+                if isinstance(model, OneVsRest):
+                    assert_array_equal(labels, model.classes_[votes.argmax(axis=1)])
+                else:  # classes without a column so far are never predicted
+                    known = np.flatnonzero(model.code_[:, :t].any(axis=1))
+                    expected = naive_decode(votes, model.code_[known, :t], "hinge")
+                    assert_array_equal(labels, model.classes_[known[expected.argmax(axis=1)]])
+
+
+def test_fit_of_the_base_may_return_nothing():
+    X, y = table(3, n=9)
+    assert OneVsRest(Told(np.ones(9))).fit(X, y).predict(X).tolist() == ["a"] * 9
+
+
+def test_weights_for_a_base_that_takes_none():
+    X, y = table(3, n=9)
+    for model, weight in (
+        (OneVsRest(Told(np.ones(9))), np.ones(9)),
+        (OneVsRest(Told(np.ones(9)), class_weight="balanced"), None),
+    ):
+        with pytest.raises(ValueError, match="Told takes no sample_weight in fit"):
+            model.fit(X, y, weight)
+
+
+def test_a_regressor_may_be_the_base():
+    linear = pytest.importorskip("sklearn.linear_model")
+    X, y = table(3)
+    model = OneVsRest(linear.Ridge()).fit(X, y)
+    expected = [2 * linear.Ridge().fit(X, 1.0 * (y == c)).predict(X) - 1 for c in "abc"]
+    assert_allclose(model.decision_function(X), np.transpose(expected), atol=1e-12)
+
+
+def test_probabilities():
+    X, y = table(3)
+    model = OneVsRest(Calibrated(PSVM())).fit(X, y)
+    each = [Calibrated(PSVM()).fit(X, y == c).predict_proba(X)[:, 1] for c in "abc"]
+    assert_allclose(model.predict_proba(X), np.transpose(each) / sum(each)[:, None], atol=1e-12)
+    two = OneVsRest(Calibrated()).fit(X, y == "a")
+    assert_allclose(two.predict_proba(X), Calibrated().fit(X, y == "a").predict_proba(X))
+    nothing = OneVsRest(Told(np.tile([1.0, 0.0], (160, 1)), "predict_proba")).fit(X, y)
+    assert_allclose(nothing.predict_proba(X), 1 / 3)
+    svm = pytest.importorskip("sklearn.svm").LinearSVC()
+    assert not hasattr(OneVsRest(svm), "predict_proba") and not hasattr(
+        OneVsRest(), "predict_proba"
+    )
+
+    class Late(Told):  # shows after fit whether it has probabilities
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.predict_proba = lambda X: np.tile([0.5, 0.5], (len(X), 1))
+
+    assert hasattr(OneVsRest(Late(np.ones(160))).fit(X, y), "predict_proba")
+
+
+def test_the_tag_for_missing_values_is_that_of_the_base():
+    trees = pytest.importorskip("sklearn.tree")
+    from sklearn.linear_model import LogisticRegression
+
+    for base, takes in (
+        (trees.DecisionTreeClassifier(), True), (LogisticRegression(), False), ("linear", False),
+        (AdaBoost(), True), (PSVM(), False), (Calibrated(AdaBoost()), True),
+    ):  # fmt: skip
+        for model in (OneVsRest(base), ECOC(base)):
+            assert model.__sklearn_tags__().input_tags.allow_nan == takes
+
+
+def test_seeds_of_all_kinds():
+    X, y = table(6, n=60)
+    codes = [ECOC(n_columns=8, random_state=seed).fit(X, y).code_ for seed in (
+        3, np.int64(3), np.random.RandomState(0), np.random.RandomState(0),
+        np.random.default_rng(0), np.random.default_rng(0),
+    )]  # fmt: skip
+    for one, two in (codes[:2], codes[2:4], codes[4:]):
+        assert_array_equal(one, two)
+    assert (codes[0] != codes[2]).any() and (codes[2] != codes[4]).any()
+    assert_array_equal(codes[0], random_code(6, 8, np.random.default_rng(3)))
+    generator = np.random.default_rng(0)
+    again = [ECOC(n_columns=8, random_state=generator).fit(X, y).code_ for _ in range(2)]
+    assert (again[0] != again[1]).any()
+
+
+def test_a_failed_fit_changes_nothing():
+    X, y = table(3)
+    for model in (OneVsRest(), OneVsRest(PSVM())):
+        before = dict(vars(model.fit(X, y)))
+        expected = model.predict(X)
+        for labels, weight in ((np.full(160, "a"), None), (y, np.full(160, np.nan))):
+            with pytest.raises(ValueError, match="one class|finite and >= 0"):
+                model.fit(X[:, :2], labels, weight)
+        assert vars(model) == before
+        assert_array_equal(model.predict(X), expected)
+    model = OneVsRest(PSVM()).fit(X, y).set_params(base="linear").fit(X, y)
+    assert not hasattr(model, "estimators_")
+    assert not hasattr(model.set_params(base=PSVM()).fit(X, y), "coef_")
+
+
 # -- well behaved ---------------------------------------------------------------------------------
 def test_parameters_of_the_base():
     selection = pytest.importorskip("sklearn.model_selection")
@@ -257,6 +496,60 @@ def test_save_and_load_many_classes(model, tmp_path):
     again = type(model).load(tmp_path / "model.npz")
     assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert_array_equal(again.predict(X), model.predict(X))
+
+
+def mutations(arrays):
+    """Files that differ from a good one in a single array or value: lost, or of odd content."""
+    header = json.loads(str(arrays["header"]))
+    for name, value in arrays.items():
+        if name == "header":
+            continue
+        yield {k: v for k, v in arrays.items() if k != name}
+        odd = [value[..., :-1], value[None], value.astype("U3"), value[:0], value.T]
+        if value.dtype.kind in "fi":
+            odd += [value.astype(np.float32), value.astype(np.int64), -3 * value]
+        if value.dtype.kind == "f":
+            odd.append(np.where(np.arange(value.size).reshape(value.shape) == 0, np.nan, value))
+        for new in odd:
+            yield arrays | {name: np.ascontiguousarray(new)}
+    for place in (header["params"], header["values"]):
+        for name, value in list(place.items()):
+            for new in (None, "x", -1, 0, 1e9, np.inf, [], {}, True, "linear", "hamming"):
+                place[name] = new
+                yield arrays | {"header": np.array(json.dumps(header))}
+            del place[name]
+            yield arrays | {"header": np.array(json.dumps(header))}
+            place[name] = value
+    if "estimators_" in header["models"]:
+        for found in (header["models"]["estimators_"][:-1], [], None, 3):
+            changed = header | {"models": header["models"] | {"estimators_": found}}
+            yield arrays | {"header": np.array(json.dumps(changed))}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [
+    OneVsRest(), ECOC(code="one-vs-one"), ECOC(random_state=0, decoding="hamming"),
+    OneVsRest(Calibrated()),
+])  # fmt: skip
+def test_mutated_files_are_refused_or_predict(model, tmp_path):
+    X, y = table(3, n=30)
+    path = tmp_path / "model.npz"
+    model.fit(X, y).save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    refused = kept = 0
+    for changed in mutations(arrays):
+        np.savez(path, **changed)
+        try:
+            again = type(model).load(path, members=(Calibrated,))
+        except ValueError as error:
+            assert "not a model file" in str(error) or "does not have" in str(error)
+            refused += 1
+            continue
+        kept += 1
+        assert again.votes(X).shape == (30, len(again.weights_))
+        assert not np.isnan(again.decision_function(X)).any() and again.predict(X).shape == (30,)
+    assert refused > 50 and kept > 0
 
 
 def test_damaged_files_and_foreign_bases(tmp_path):
@@ -314,6 +607,12 @@ def test_errors():
         ({"code": 2 * np.ones((4, 2))}, "-1, 0 and 1 only"),
         ({"code": np.ones((4, 2))}, "needs a class with 1 and one with -1"),
         ({"code": [[1], [1], [-1], [-1]]}, "two classes have the same row"),
+        ({"code": [[1, 1], [1, -1], [0, 0], [-1, 1]]}, "row 2 of code, of class c, is all zeros"),
+        ({"code": [[1, 0], [-1, 0], [1, 0], [0, 0]]}, "each column of code needs a class with 1"),
+        ({"code": np.zeros((4, 0))}, "each column of code needs a class with 1"),
+        ({"n_columns": 1}, "two of 4 classes have the same word in a random code of 1 columns; r"),
+        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict"),
+        ({"random_state": -1}, "random_state must be None, an integer >= 0, a RandomState or a"),
         ({"n_columns": 0}, "n_columns must be None or an integer >= 1, got 0"),
         ({"decoding": "soft"}, "decoding must be one of 'hinge', 'hamming'"),
         ({"l2": 0}, "l2 must be a finite number > 0, got 0"),
@@ -323,7 +622,9 @@ def test_errors():
     X, y = np.random.default_rng(0).normal(size=(48, 2)), np.arange(48) % 12
     with pytest.raises(ValueError, match="12 classes has 2047 columns; use code='random'"):
         ECOC(code="exhaustive").fit(X, y)
-    with pytest.raises(AttributeError, match="Calibrated gives it"):
+    with pytest.raises(
+        AttributeError, match=r"OneVsRest\(Calibrated\(base\)\) gives probabilities"
+    ):
         OneVsRest().fit(X, y).predict_proba(X)  # noqa: B018
 
 
