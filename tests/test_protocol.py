@@ -165,7 +165,7 @@ def test_score_checks_y(cls):
     good = model.score(X, y)
     assert good > 0.7
     assert model.score(X, y[:, None]) == good == model.score(X, list(y))
-    for wrong in (y[:-1], y[:1], y[0], np.tile(y, (2, 1)), np.append(y, "no")):
+    for wrong in (y[:-1], y[:1], y[0], y[None], np.tile(y, (2, 1)), np.append(y, "no")):
         with pytest.raises(ValueError, match=r"y must have shape \(120,\)"):
             model.score(X, wrong)
     weight = np.where(model.predict(X) == y, 3.0, 1.0)
@@ -528,6 +528,28 @@ def test_damaged_models_are_refused_or_harmless(cls, tmp_path):
                 except Exception as error:
                     assert is_clear(error), f"{model!r}: {what}: {error!r}"
     assert refused > 20
+
+
+@every
+def test_what_all_models_hold_is_checked(cls, tmp_path):
+    X, y = table(40)
+    path = tmp_path / "model.npz"
+    make(cls).fit(X, y).save(path, notes={})
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    header = json.loads(str(arrays.pop("header")))
+    classes = arrays["classes_"]
+    for wrong in (classes[::-1], classes[[0, 0]], classes[:1], np.array([np.nan, 1.0])):
+        write(path, header, arrays | {"classes_": wrong})
+        with pytest.raises(ValueError, match="is damaged"):
+            cls.load(path)
+    for name, wrong in (
+        ("n_features_in_", 4.0), ("n_features_in_", True), ("n_features_in_", 0),
+        ("converged_", "yes"), ("notes_", [1]), ("n_features_in_", float("inf")),
+    ):  # fmt: skip
+        write(path, header | {"values": header["values"] | {name: wrong}}, arrays)
+        with pytest.raises(ValueError, match="is damaged"):
+            cls.load(path)
 
 
 @pytest.mark.parametrize("case", range(len(nested())))
