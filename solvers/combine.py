@@ -427,6 +427,13 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
@@ -1168,7 +1175,7 @@ class _Combined(_Protocol):
     def __sklearn_clone__(self):
         """Fitted members stay as they are: scikit-learn would empty them."""
         params = self.get_params(deep=False)
-        return type(self)(**(params if self.prefit else copy.deepcopy(params)))
+        return self._twin(params if self.prefit else copy.deepcopy(params))
 
     def _check_params(self):
         super()._check_params()
@@ -1397,10 +1404,8 @@ class Voting(_Combined):
         if self.how == "majority":
             self._check_reject()
         self.estimators_, self.trace_, total = [], [], 0.0
-        labels, passed = (
-            self.classes_[codes],
-            row_weight if self._is_weighted(sample_weight) else None,
-        )
+        labels = self.classes_[codes]
+        passed = row_weight if self._is_weighted(sample_weight) else None
         for t, (name, spec) in enumerate(specs):
             member = spec if self.prefit else _fitted(spec, X, labels, passed)
             self.estimators_.append(member)
@@ -1459,8 +1464,8 @@ class Voting(_Combined):
         if self.how == "soft":
             return _difference(self._probabilities(member, X))
         found = np.asarray(member.predict(X))
-        chosen = np.equal.outer(found, self.classes_)
-        if chosen.shape != (X.shape[0], self.classes_.size) or not chosen.any(axis=1).all():
+        chosen = found.reshape(-1, 1) == self.classes_
+        if found.shape != (X.shape[0],) or not chosen.any(axis=1).all():
             self._columns(member)
             raise ValueError(f"{self._name(member)} predicts labels that are not in y")
         return _difference(chosen.astype(np.float64))
@@ -1545,9 +1550,8 @@ class Stacking(_Combined):
         """Train on X (n, d) and y; sample_weight counts for the members and on top of them."""
         self._check_params()
         X, codes, weight = self._check_fit(X, y, sample_weight)
-        linear, passed = isinstance(self.meta, str), None
-        if self._is_weighted(sample_weight):
-            passed = weight
+        linear = isinstance(self.meta, str)
+        passed = weight if self._is_weighted(sample_weight) else None
         self.estimators_, self.trace_, P = [], [], []
         for t, (name, spec) in enumerate(_pairs(self.members)):
             p, member = self._out_of_fold(spec, X, codes, weight, passed, self._probabilities)

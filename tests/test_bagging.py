@@ -322,9 +322,11 @@ def test_random_subspaces():
     assert_array_equal(objects.votes(X).T, expected)
 
 
-@pytest.mark.parametrize(("given", "k"), [("sqrt", 4), ("log2", 4), (0.5, 10), (0.01, 1), (7, 7)])
+@pytest.mark.parametrize(
+    ("given", "k"), [("sqrt", 7), ("log2", 5), (0.5, 25), (0.01, 1), (0.97, 48), (7, 7)]
+)
 def test_number_of_features(given, k):
-    X, y = blobs(40, 20)
+    X, y = blobs(40, 50)
     model = Bagging(n_estimators=2, max_features=given, per_split=False, random_state=0).fit(X, y)
     assert model.estimators_features_.shape == (2, k)
     assert not hasattr(model.set_params(max_features=1.0).fit(X, y), "estimators_features_")

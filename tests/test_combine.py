@@ -779,7 +779,7 @@ def test_outputs_that_are_no_numbers_are_refused(bad):
 
 def test_labels_of_the_wrong_shape_are_refused():
     X, y = table(2, n=20)
-    for says in (np.full((20, 1), "a"), np.full(19, "a"), "a"):
+    for says in (np.full((20, 1), "a"), np.full(19, "a"), "a", np.zeros(20), np.full(20, "z")):
         with pytest.raises(ValueError, match="predicts labels that are not in y"):
             Voting([Fixed(says, ["a", "b"])], prefit=True).fit(X, y)
 
