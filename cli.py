@@ -819,4 +819,9 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         if stream:  # a letter that the terminal lacks is no reason to fail
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(main())
+    code = main()
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # closed, or full: main has said so, Python need not again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
