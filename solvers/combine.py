@@ -640,6 +640,8 @@ class _Protocol:
         self.classes_ = classes
         if self.class_weight is not None:
             weight = weight * self._class_factors(np.bincount(codes, weight))[codes.astype(np.intp)]
+            if not np.bincount(codes, weight).all():
+                raise ValueError(f"{who}: sample_weight times class_weight underflows; scale them")
         if self._multi_class:
             return X, codes.astype(np.intp), weight
         signs = 2.0 * codes

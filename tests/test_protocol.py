@@ -280,6 +280,8 @@ def test_class_weights_are_example_weights(cls):
     for wrong in ({"no": -1.0}, {"no": np.nan}, {"no": 0.0}, {"no": np.inf}):
         with pytest.raises(ValueError, match="class_weight must be finite and > 0"):
             make(cls, class_weight=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight times class_weight underflows"):
+        make(cls, class_weight={"no": 1e-140}).fit(X, y, np.full(120, 1e-200))
     for wrong in ("even", 3, [1, 2]):
         with pytest.raises(ValueError, match="class_weight must be None, 'balanced' or a dict"):
             make(cls, class_weight=wrong).fit(X, y)
