@@ -843,8 +843,11 @@ def test_outputs_never_overwrite_inputs_or_outputs(command, files, capsys, monke
     assert before == {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
 
 
-def test_builtin_sets_are_not_overwritten(capsys, monkeypatch):
-    path = datasets.DATA / "liver.csv.gz"
+def test_builtin_sets_are_not_overwritten(capsys, monkeypatch, tmp_path):
+    datasets.load("BUPA")  # reads the index, which stays where it is
+    path = tmp_path / "liver.csv.gz"
+    path.write_bytes((datasets.DATA / path.name).read_bytes())
+    monkeypatch.setattr(datasets, "DATA", tmp_path)
     before = path.read_bytes()
     assert cli.main(["exrm", "--data", "BUPA", "--save", str(path)]) == 2
     assert "--save would overwrite --data" in capsys.readouterr().err
