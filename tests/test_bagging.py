@@ -323,7 +323,7 @@ def test_random_subspaces():
 
 
 @pytest.mark.parametrize(
-    ("given", "k"), [("sqrt", 7), ("log2", 5), (0.5, 25), (0.01, 1), (0.97, 48), (7, 7)]
+    ("given", "k"), [("sqrt", 7), ("log2", 5), (0.5, 25), (0.01, 1), (0.975, 48), (7, 7)]
 )
 def test_number_of_features(given, k):
     X, y = blobs(40, 50)

@@ -179,6 +179,7 @@ def test_error_covariance():
     assert_array_equal(error_covariance(runs, y, np.full((R, T), 0.3)), equal)
     longer = [np.hstack([votes, votes]) if r % 2 else votes for r, votes in enumerate(runs)]
     assert_array_equal(error_covariance(longer, y), equal)  # members after the shortest are cut
+    assert_array_equal(error_covariance(longer[1:], y), error_covariance(runs[1:], y))
     tails = [np.concatenate([w, w]) if r % 2 else w for r, w in enumerate(weights)]
     assert_allclose(error_covariance(longer, y, tails), expected, atol=1e-14)
 

@@ -551,6 +551,23 @@ def test_what_all_models_hold_is_checked(cls, tmp_path):
         with pytest.raises(ValueError, match="is damaged"):
             cls.load(path)
 
+    for name, value in arrays.items():
+        if name in ("weights_", "coef_", "support_vectors_", "thresholds_", "code_"):
+            write(path, header, arrays | {name: value * np.nan})
+            with pytest.raises(ValueError, match="is damaged"):
+                cls.load(path)
+    strange = {"__sklearn_is_fitted__": 1, "_check_X_": 2, "Predict_": 3}
+    write(path, header | {"values": header["values"] | strange}, arrays)
+    assert not strange.keys() & vars(cls.load(path)).keys()
+
+
+@every
+def test_a_decision_of_zero_is_the_positive_class(cls):
+    X, y = table()
+    model = make(cls).fit(X, y)
+    model.decision_function = lambda X: np.array([-1e-300, -0.0, 0.0, 1e-300])
+    assert_array_equal(model.predict(X[:4]), ["no", "yes", "yes", "yes"])
+
 
 @pytest.mark.parametrize("case", range(len(nested())))
 def test_damaged_members_are_refused_or_harmless(case, tmp_path):
