@@ -434,7 +434,10 @@ def run_predict(args):
     data = datasets.load(args.data, schema=notes["schema"])
     X = prep.transform(data.X)
     codes, decision, classes = model.predict(X), model.decision_function(X), notes["classes"]
-    labels = [classes[k] if 0 <= k < len(classes) else k for k in codes.tolist()]  # or rejected
+    if (decision != decision).any():
+        raise ValueError(f"{args.model} gives NaN as decisions on {args.data}: it is damaged")
+    known = range(len(classes))
+    labels = [classes[int(k)] if k in known else k for k in codes.tolist()]  # or rejected
     many = decision.ndim == 2
     titles = [f"decision {c}" for c in classes] if many else ["decision"]
     rows = decision.reshape(len(labels), -1).tolist()

@@ -677,18 +677,28 @@ def test_save_and_predict_models_of_models(argv, two, three, many, report, tmp_p
     assert np.mean([row[0] == kind for row, kind in zip(found, kinds, strict=True)]) > 0.8
 
 
-def test_rows_without_a_majority(report, tmp_path):
+@pytest.mark.parametrize("reject", ["-1", "-0.5"])  # of another kind than the classes' numbers
+def test_rows_without_a_majority(report, tmp_path, reject):
     model, out = tmp_path / "m.npz", tmp_path / "out.csv"
     argv = ["voting", "--data", "heart", "--members", "linear,bayes", "--how", "majority"]
-    report(*argv, "--reject", -1, "--trials", 1, "--save", model)
+    report(*argv, "--reject", reject, "--trials", 1, "--save", model)
     data = datasets.load("heart")
     table = tmp_path / "heart.csv"
     np.savetxt(table, np.column_stack([data.X, data.y + 1]), "%.17g", ",")
     report("predict", "--model", model, "--data", table, "--out", out)
     with open(out, newline="") as file:
         rows = [*csv.reader(file)][1:]
-    assert {row[0] for row in rows} == {"1", "2", "-1"}
-    assert all((row[0] == "-1") == (float(row[1]) == 0) for row in rows)
+    assert {row[0] for row in rows} == {"1", "2", reject}
+    assert all((row[0] == reject) == (float(row[1]) == 0) for row in rows)
+
+
+def test_models_that_give_no_numbers(report, tmp_path, monkeypatch, capsys):
+    model, out = tmp_path / "m.npz", tmp_path / "out.csv"
+    report("psvm", "--data", "heart", "--trials", 1, "--save", model)
+    monkeypatch.setattr(PSVM, "decision_function", lambda self, X: X[:, 0] * np.nan)
+    assert cli.main(["predict", *f"--model {model} --data heart --out {out}".split()]) == 2
+    assert "m.npz gives NaN as decisions on heart: it is damaged" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_gaps_are_left_to_members_that_know(report, tmp_path):
@@ -843,8 +853,11 @@ def test_outputs_never_overwrite_inputs_or_outputs(command, files, capsys, monke
     assert before == {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
 
 
-def test_builtin_sets_are_not_overwritten(capsys, monkeypatch):
-    path = datasets.DATA / "liver.csv.gz"
+def test_builtin_sets_are_not_overwritten(capsys, monkeypatch, tmp_path):
+    datasets.load("BUPA")  # reads the index, which stays where it is
+    path = tmp_path / "liver.csv.gz"
+    path.write_bytes((datasets.DATA / path.name).read_bytes())
+    monkeypatch.setattr(datasets, "DATA", tmp_path)
     before = path.read_bytes()
     assert cli.main(["exrm", "--data", "BUPA", "--save", str(path)]) == 2
     assert "--save would overwrite --data" in capsys.readouterr().err
