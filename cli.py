@@ -183,7 +183,8 @@ def add_method_flags(parser, command):
         text += "; or names of methods" if key in OF_ESTIMATORS else ""
         text += "; or name=factor,name=factor" if key == "class_weight" else ""
         options = {"default": defaults[key], "help": text.replace("%", "%%")}
-        add(f"--{flag.replace('_', '-')}", type=value, metavar="VALUE", **options)
+        kind = str if key in OF_ESTIMATORS else value
+        add(f"--{flag.replace('_', '-')}", type=kind, metavar="VALUE", **options)
     parser.set_defaults(run=run_method, flags=flags)
 
 
@@ -818,4 +819,9 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         if stream:  # a letter that the terminal lacks is no reason to fail
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(main())
+    code = main()
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # closed, or full: main has said so, Python need not again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)

@@ -209,7 +209,7 @@ def class_weights(text, classes) -> dict:
                 raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
     if rest or not factors:
         known = f"of the classes {_listing(classes)}"
-        raise DataError(f"class_weight: {rest!r} is not balanced nor name=factor {known}")
+        raise DataError(f"class_weight: {_cut(rest)!r} is not balanced nor name=factor {known}")
     return {"class_weight": factors}
 
 
@@ -274,7 +274,8 @@ def _listing(items, limit=12):
 
 
 def _cut(text, limit=100):
-    """Shorten a text that a message quotes."""
+    """Make a text that a message quotes short and of one line."""
+    text = re.sub(r"\s+", " ", text)
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -437,6 +438,8 @@ def _read_csv(path, delimiter, label, schema):
         head.append([cell.strip() for cell in cells])
         if len(head) == HEADER_ROWS or len(head) * len(cells) >= HEADER_CELLS:
             break
+    if not head:
+        raise DataError(f"{path}: the file has no cell that is not empty")
     trained = {column["name"] for column in schema or () if column["kind"] != "label"}
     known = trained or {*LABEL_NAMES}
     header = _has_header(head, known if label is None else known | {str(label)}, trained)
@@ -538,8 +541,14 @@ def _read_svm(path, width):
 def _read_npz(path, width):
     """Read the arrays X (n, d) and y (n,) of an .npz file; with a schema y may be absent."""
     try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > 16 * MAX_CELLS:  # a float is 8 bytes; as much again for labels and others
+            raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
+        with np.load(path, allow_pickle=False) as archive:
             X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
+    except DataError:
+        raise
     except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives
         cause = " ".join(str(error).split())
         hint = "write it with numpy.savez(path, X=X, y=y)"

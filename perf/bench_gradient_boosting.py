@@ -31,7 +31,7 @@ AS_GOOD = "<= 1.01"
 def ours(depth=DEPTH, least=20, leaves=None, trees=T):
     """GradientBoosting with trees of this depth, or of so many leaves."""
     params = dict(max_depth=depth, max_leaf_nodes=leaves, min_samples_leaf=least)
-    return GradientBoosting(n_estimators=trees, **params)
+    return GradientBoosting(n_estimators=trees, min_child_weight=0.0, **params)
 
 
 def lightgbm(depth=DEPTH, least=20, leaves=None, prior=0.5):

@@ -17,8 +17,8 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 2. Br
           Method for Constructing Decision Forests", TPAMI 1998.
 Departs   Rows that no sample lacks have no out-of-bag vote: NaN, left out of (10). A sample with
           one class only is drawn again, DRAWS times at the most. sgn(0) = +1.
-          sample_weight: rows are drawn in proportion to it; without replacement, each equally
-          likely, it is passed on to the members. In (10) it weighs the rows.
+          sample_weight, class_weight: rows are drawn in proportion to them; without replacement,
+          each equally likely, they are passed on to the members. In (10) they weigh the rows.
 Symbols   chapter    here        meaning                                        shape
           D~_t       counts      how often each row is in the sample of t       (n,)
           h_t        vote        of one member                                  (n,)
@@ -50,6 +50,7 @@ import numpy as np
 from numba import njit
 
 DRAWS = 10  # samples to try for one with both classes
+MOST = 2**31  # rows in a sample are fewer, so that the sums over a tree fit 62 bits
 
 
 # >>> shared: protocol 5
@@ -411,6 +412,13 @@ class _Protocol:
         """Whether scikit-learn's meta-estimators pass sample_weight on to score; returns self."""
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
@@ -1319,10 +1327,11 @@ class Grower:
     l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
         value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
     weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
+    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
     """
 
     def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
-                 l2=None, monotone=None, n_drawn=None, weight=None):  # fmt: skip
+                 l2=None, monotone=None, n_drawn=None, weight=None, most=0):  # fmt: skip
         (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
         self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
         self.edges = np.full((d, self.n_codes.max()), np.inf)
@@ -1331,8 +1340,8 @@ class Grower:
         max_depth = n if max_depth is None else min(max_depth, n)
         self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
         self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
-        self.columns, self.min_weight = None, 1
-        self.shift = n.bit_length()
+        self.columns, self.min_weight, self.most = None, 1, max(n, most)
+        self.shift = self.most.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         if max_bins is None:
             self.codes, self.order = self._sort(X, edges)
@@ -1346,7 +1355,8 @@ class Grower:
     def _allocate(self):
         """Space to grow trees in."""
         (n, d), (criterion, max_depth, min_leaf, max_leaves, _) = self.codes.shape, self.rules
-        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        leaves = min(n, self.most // min_leaf, 2 ** min(max_depth, 31), max_leaves or n)
+        leaves = max(1, leaves)
         slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
         bins = n + 1 if self.order is not None else self.n_codes.max() + 1
         is_whole = self.order is None and self.n_drawn is None
@@ -1592,9 +1602,10 @@ class Bagging(_Protocol):
     n_estimators : int >= 1
         Members.
     max_samples : float in (0, 1] or int >= 1
-        Share or number of rows that are drawn for a member.
-    max_features : float in (0, 1], int >= 1, "sqrt" or "log2"
-        Share or number of features that are drawn.
+        Share or number of rows that are drawn for a member; with bootstrap the number may be above
+        that of the rows.
+    max_features : None, float in (0, 1], int >= 1, "sqrt" or "log2"
+        Share or number of features that are drawn; None: all.
     per_split : bool
         Whether features are drawn anew at each split of a tree, as in a random forest, or once for
         each member. Objects: always once.
@@ -1618,14 +1629,18 @@ class Bagging(_Protocol):
         Whether trees are pruned afterwards as by C4.5, at a confidence of 25 %.
     max_bins : None or int from 2 to 256
         Most bins of a feature: splits are exact when it has no more values. None: always exact.
-    n_jobs : int >= 1
-        Threads for training and prediction; the model is the same for any number.
-    random_state : None or int
+    class_weight : None, "balanced" or dict
+        Factors of the rows' weights by class; "balanced": all classes weigh the same.
+    n_jobs : None or int
+        Threads for training and prediction; the model is the same for any number. None: 1, -1: as
+        many as there are processors.
+    random_state : None, int, RandomState or Generator
         Seed of the draws; each member has a stream of its own.
     verbose : int
         1 prints a line a member.
     callback : None or callable
-        Called as callback(self, iteration, info) after every member, in order; True stops.
+        Called as callback(self, iteration, info) after every member, in order; True stops. The
+        model it gets is that of the members so far: it predicts and has a score.
 
     Attributes
     ----------
@@ -1646,6 +1661,14 @@ class Bagging(_Protocol):
     -------
     >>> model = Bagging(max_features="sqrt", oob_score=True, random_state=0).fit(X, y)
     >>> model.score(X, y), model.oob_score_
+
+    As many members as raise the accuracy on rows of one's own, and 10 more:
+
+    >>> scores = []
+    >>> def stop(model, iteration, info):
+    ...     scores.append(model.score(X_valid, y_valid))
+    ...     return iteration - np.argmax(scores) > 10
+    >>> model = Bagging(n_estimators=500, callback=stop).fit(X, y)
     """
 
     _rules = {
@@ -1654,10 +1677,13 @@ class Bagging(_Protocol):
             "'tree', 'stump' or an object with fit and predict",
         ),
         "n_estimators": _at_least(1),
-        "max_samples": (_is_part, "a share in (0, 1] or an integer >= 1"),
+        "max_samples": (
+            lambda v: _is_part(v) and v < MOST,
+            f"a share in (0, 1] or an integer from 1 to {MOST - 1}",
+        ),
         "max_features": (
-            lambda v: v in ("sqrt", "log2") if isinstance(v, str) else _is_part(v),
-            "a share in (0, 1], an integer >= 1, 'sqrt' or 'log2'",
+            lambda v: v is None or (v in ("sqrt", "log2") if isinstance(v, str) else _is_part(v)),
+            "None, a share in (0, 1], an integer >= 1, 'sqrt' or 'log2'",
         ),
         "per_split": _one_of(False, True),
         "bootstrap": _one_of(False, True),
@@ -1673,15 +1699,13 @@ class Bagging(_Protocol):
             lambda v: v is None or _at_least(2)[0](v) and v <= 256,
             "None or an integer from 2 to 256",
         ),
-        "n_jobs": _at_least(1),
-        "random_state": (lambda v: v is None or _at_least(0)[0](v), "None or an integer >= 0"),
     }
 
     def __init__(
         self, base="tree", n_estimators=30, max_samples=1.0, max_features=1.0, per_split=True,
         bootstrap=True, oob_score=False, voting="hard", max_depth=None, criterion="gini",
         min_samples_leaf=1, max_leaf_nodes=None, min_impurity_decrease=0.0, prune=False,
-        max_bins=256, n_jobs=1, random_state=None, verbose=0, callback=None,
+        max_bins=256, class_weight=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -1690,38 +1714,49 @@ class Bagging(_Protocol):
         """Train on X (n, d) and two classes y; rows are drawn in proportion to sample_weight."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        n, self.n_rows_ = y.size, y.size
-        self.seed_ = int(np.random.SeedSequence(self.random_state).entropy)
-        if isinstance(self.base, str):
-            train = self._tree_learner(X, y, weight)
-        else:
-            train = self._learner(X, y, weight, sample_weight is not None)
+        n, self.n_rows_, self.seed_ = y.size, y.size, self._seed()
+        is_weighted, is_tree = self._is_weighted(sample_weight), isinstance(self.base, str)
+        train = (self._tree_learner if is_tree else self._learner)(X, y, weight, is_weighted)
         total, outside, n_outside = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
-        members, features, self.trace_ = [], [], []
-        self.reason_ = "all members were trained"
+        members, nodes, starts = [], np.zeros(0, dtype=NODE), [0]
+        features, reason, self.trace_ = [], "all members were trained", []
         for member, columns, vote, counts in self._each(train, self.n_estimators):
-            members.append(member)
+            if is_tree:
+                nodes = _extended(nodes, starts[-1], member)
+                starts.append(starts[-1] + len(member))
+            else:
+                members.append(member)
             features.append(columns)
             total += vote
             if self.oob_score:
                 outside += np.where(counts == 0, vote, 0.0)
                 n_outside += counts == 0
             wrong = ((total >= 0) != (y > 0)).astype(np.float64)
-            if self._report(len(members), weight @ wrong / weight.sum()):
-                self.reason_ = "the callback stopped it"
-                break
-        self.weights_ = np.full(len(members), 1.0 / len(members))
+            self._record(len(features), float(weight @ wrong / weight.sum()))
+            if self.callback is not None:
+                self._keep(members, nodes, starts, features)
+                self.converged_ = False
+                if self.callback(self, len(features), {"objective": self.objective_}):
+                    reason = "the callback stopped it"
+                    break
+        self._keep(members, nodes, starts, features)
         self.trace_, self.residual_ = np.array(self.trace_), None
-        self.converged_ = self.reason_ == "all members were trained"
-        self._keep(members, features)
+        self.converged_, self.reason_ = reason == "all members were trained", reason
+        if is_tree:
+            self.nodes_ = self.nodes_.copy()  # no more space than they need
+            self.feature_importances_ = self._importances()
         if self.oob_score:
             self._keep_outside(outside, n_outside, y, weight)
         return self
 
+    def _takes_nan(self):
+        """Trees know what to do with missing values; an object may not."""
+        return isinstance(self.base, str) or takes_nan(self.base)
+
     @property
     def _allow_nan(self):
-        """Trees know what to do with missing values; an object may not."""
-        return isinstance(self.base, str) or getattr(self.base, "_allow_nan", True)
+        """Whether they are let through: an object that is not ours looks at its rows itself."""
+        return self._takes_nan() or not hasattr(self.base, "_takes_nan")
 
     def samples(self, t, y, sample_weight=None):
         """How often each row is in the sample of member t, (n,), for the y and sample_weight of
@@ -1729,14 +1764,14 @@ class Bagging(_Protocol):
         who = type(self).__name__
         if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit first")
-        y = np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
-        weight = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, float)
-        if not 0 <= t < self.weights_.size or y.shape != (self.n_rows_,) or weight.shape != y.shape:
-            raise ValueError(
-                f"{who}: there are {self.weights_.size} members, number {t} was asked for, trained "
-                f"on {self.n_rows_} rows; y has shape {y.shape}, sample_weight {weight.shape}"
-            )
-        return _sample(weight, y, self._n_sampled(weight), self.bootstrap, self._rng(t))
+        if not 0 <= t < self.weights_.size:
+            raise ValueError(f"{who}: there is no member {t}, only 0 to {self.weights_.size - 1}")
+        codes = self._codes(y, self.n_rows_)
+        weight = self._check_weight(sample_weight, self.n_rows_)
+        if self.class_weight is not None:
+            weight = weight * self._class_factors(np.bincount(codes, weight))[codes]
+        m = self._n_sampled(weight)
+        return _sample(weight, 2.0 * codes - 1.0, m, self.bootstrap, self._rng(t))
 
     def votes(self, X):
         """Vote of every member, -1 to +1, (n, T)."""
@@ -1747,7 +1782,7 @@ class Bagging(_Protocol):
         X, T = self._check_X(X), self.weights_.size
         if hasattr(self, "estimators_"):
             return sum(self._each_vote(X)) / T  # not votes @ weights_: a tie has to be 0
-        return sum_trees(self.nodes_, self.starts_[:-1], np.ones(T), X, self.n_jobs) / T
+        return sum_trees(self.nodes_, self.starts_[:-1], np.ones(T), X, self._threads()) / T
 
     def predict_proba(self, X):
         """Share of the votes for each class, (n, 2); soft: mean probability."""
@@ -1759,28 +1794,38 @@ class Bagging(_Protocol):
         return {"out-of-bag error": 1.0 - self.oob_score_} if hasattr(self, "oob_score_") else {}
 
     def _is_intact(self):
-        T, d = self.weights_.size, int(self.n_features_in_)
-        good = self.weights_.dtype == np.float64 and self.weights_.shape == (T,)
-        good &= self.classes_.shape == (2,)
-        if (outside := getattr(self, "oob_decision_function_", None)) is not None:
-            good &= outside.shape == (self.n_rows_,)
-        widths = np.full(T, d)
-        if (columns := getattr(self, "estimators_features_", None)) is not None:
-            good &= columns.dtype.kind == "i" and columns.ndim == 2 and len(columns) == T
+        T, d, k = self.weights_.size, self.n_features_in_, self.n_features_in_
+        good = super()._is_intact() and self._holds("weights_", (T,)) and T > 0
+        good &= type(self.seed_) is int and self.seed_ >= 0
+        good &= type(self.n_rows_) is int and self.n_rows_ > 0
+        if hasattr(self, "oob_decision_function_"):
+            outside = self.oob_decision_function_
+            good &= outside.shape == (self.n_rows_,) and outside.dtype == np.float64
+            good &= type(self.oob_score_) is float
+        if hasattr(self, "estimators_features_"):
+            columns = self.estimators_features_
+            good &= self._holds("estimators_features_", (T, None), "i")
             good &= bool((columns >= 0).all() and (columns < d).all())
-            widths[:] = columns.shape[1]
-        if hasattr(self, "estimators_"):
-            return good and [member.n_features_in_ for member in self.estimators_] == [*widths]
-        return good and check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
+            k = columns.shape[1]
+        if isinstance(self.base, str):
+            trees = check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
+            return good and trees and not hasattr(self, "estimators_")
+        return (
+            good and len(self.estimators_) == T and all(map(self._knows, self.estimators_, T * [k]))
+        )
+
+    def _knows(self, member, k):
+        """Whether a member, from a file, has been trained on k features and on our classes."""
+        return member.n_features_in_ == k and set(member.classes_) <= set(self.classes_)
 
     def _n_sampled(self, weight):
         """Rows in a sample."""
         n, m = np.count_nonzero(weight), self.max_samples
-        m = m if isinstance(m, (int, np.integer)) else max(1, round(m * n))
-        if m > n:
+        m = int(m) if isinstance(m, (int, np.integer)) else max(1, round(m * n))
+        if m > n and not self.bootstrap:
             raise ValueError(
                 f"{type(self).__name__}: max_samples must be at most the number of rows "
-                f"(of weight > 0), {n}, got {m}"
+                f"(of weight > 0), {n}, got {m}; set bootstrap=True to draw rows repeatedly"
             )
         if self.oob_score and m == n and not self.bootstrap:
             raise ValueError(
@@ -1791,7 +1836,7 @@ class Bagging(_Protocol):
 
     def _n_features(self, d):
         """Features that are drawn."""
-        k = self.max_features
+        k = d if self.max_features is None else self.max_features
         if isinstance(k, str):
             return max(1, int(math.sqrt(d) if k == "sqrt" else math.log2(d)))
         k = k if isinstance(k, (int, np.integer)) else max(1, int(k * d))
@@ -1806,16 +1851,16 @@ class Bagging(_Protocol):
         """Random numbers of member t: first of its sample, then of its features, then of itself."""
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=(t,)))
 
-    def _tree_learner(self, X, y, weight):
+    def _tree_learner(self, X, y, weight, is_weighted):
         """A function to train tree t: t -> nodes, columns, votes and sample."""
         (n, d), m, k = X.shape, self._n_sampled(weight), self._n_features(X.shape[1])
         per_split, is_stump = self.per_split and k < d, self.base == "stump"
         grower = Grower(
             X, self.max_bins, self.criterion, 1 if is_stump else self.max_depth,
             self.min_samples_leaf, self.max_leaf_nodes, float(self.min_impurity_decrease),
-            n_drawn=k if per_split else None,
+            n_drawn=k if per_split else None, weight=weight if is_weighted else None, most=m,
         )  # fmt: skip
-        growers = [grower] + [grower.fork() for _ in range(self.n_jobs - 1)]
+        growers = [grower] + [grower.fork() for _ in range(self._threads() - 1)]
         is_drawn = self.bootstrap or weight.min() == weight.max()  # else no whole numbers
 
         def train(t):
@@ -1839,7 +1884,9 @@ class Bagging(_Protocol):
             )  # fmt: skip
             if columns is None:
                 growers.append(own)
-            return own.pack([nodes])[0], columns, vote, counts
+            tree = own.pack([nodes])[0]
+            tree["value"] = self._leaf_votes(tree["value"])
+            return tree, columns, vote, counts
 
         return train
 
@@ -1849,17 +1896,13 @@ class Bagging(_Protocol):
         m, k = self._n_sampled(weight), self._n_features(d)
 
         def train(t):
-            rng, member, columns = self._rng(t), copy.deepcopy(self.base), None
+            rng, columns = self._rng(t), None
             counts = _sample(weight, y, m, self.bootstrap, rng)
             if k < d:
                 columns = np.sort(rng.choice(d, k, replace=False))
-            seed = int(rng.integers(2**31))
-            for name in member.get_params() if hasattr(member, "get_params") else ():
-                if name.rpartition("__")[2] == "random_state":
-                    member.set_params(**{name: seed})
-            rows = np.repeat(np.arange(y.size), counts)
-            passed = {"sample_weight": weight[rows]} if is_weighted and not self.bootstrap else {}
-            member.fit(_part(X[rows], columns), labels[rows], **passed)
+            member, rows = seeded_copy(self.base, rng), np.repeat(np.arange(y.size), counts)
+            passed = weight[rows] if is_weighted and not self.bootstrap else None
+            fit_member(member, _part(X[rows], columns), labels[rows], passed, "set bootstrap=True")
             return member, columns, self._member_vote(member, _part(X, columns)), counts
 
         return train
@@ -1884,14 +1927,15 @@ class Bagging(_Protocol):
 
     def _each(self, work, T):
         """work(0), work(1), ... in order; n_jobs threads run ahead, though not far."""
-        if self.n_jobs == 1:
+        n_jobs = self._threads()
+        if n_jobs == 1:
             yield from map(work, range(T))
             return
-        with ThreadPoolExecutor(self.n_jobs) as pool:
+        with ThreadPoolExecutor(n_jobs) as pool:
             jobs = deque()
             for t in range(T):
                 jobs.append(pool.submit(work, t))
-                if len(jobs) > self.n_jobs:
+                if len(jobs) > n_jobs:
                     yield jobs.popleft().result()
             while jobs:
                 yield jobs.popleft().result()
@@ -1909,24 +1953,23 @@ class Bagging(_Protocol):
 
         return self._each(vote, self.weights_.size)
 
-    def _keep(self, members, features):
-        """Set the attributes that hold the members."""
-        for name in ("nodes_", "starts_", "feature_importances_", "estimators_",
-                     "estimators_features_", "oob_decision_function_", "oob_score_"):  # fmt: skip
-            vars(self).pop(name, None)
+    def _keep(self, members, nodes, starts, features):
+        """Set the attributes that hold the members, all or those so far."""
+        self.weights_ = np.full(len(features), 1.0 / len(features))
         if features[0] is not None:
             self.estimators_features_ = np.array(features)
-        if not isinstance(self.base, str):
-            self.estimators_ = members
-            return
-        self.nodes_ = np.concatenate([nodes.view(np.uint8) for nodes in members]).view(NODE)
-        self.starts_ = np.cumsum([0, *map(len, members)], dtype=np.int64)
-        self.nodes_["value"] = self._leaf_votes(self.nodes_["value"])
-        tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
+        if isinstance(self.base, str):
+            self.nodes_, self.starts_ = nodes[: starts[-1]], np.array(starts, dtype=np.int64)
+        else:
+            self.estimators_ = members[:]
+
+    def _importances(self):
+        """Mean over the trees of their features' shares of the gains, (d,), of sum 1 or 0."""
+        tree = np.repeat(np.arange(self.weights_.size), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
         share = self.nodes_["gain"] / np.where(gain > 0, gain, 1.0)[tree]
         total = np.bincount(self.nodes_["feature"], share, self.n_features_in_)
-        self.feature_importances_ = total / total.sum() if total.any() else total
+        return total / total.sum() if total.any() else total
 
     def _keep_outside(self, outside, n_outside, y, weight):
         """Set the out-of-bag attributes, equations (9) and (10)."""
@@ -1942,15 +1985,21 @@ class Bagging(_Protocol):
                 stacklevel=3,
             )
 
-    def _report(self, t, objective):
-        """Keep the state of the round; True when the callback asks to stop."""
-        self.n_iter_, self.objective_ = t, float(objective)
-        self.trace_.append(self.objective_)
+    def _record(self, t, objective):
+        """Keep the state of the round."""
+        self.n_iter_, self.objective_ = t, objective
+        self.trace_.append(objective)
         if self.verbose:
             print(f"{type(self).__name__} {t:5d}  objective {objective:.9e}")
-        if self.callback is None:
-            return False
-        return bool(self.callback(self, t, {"objective": self.objective_}))
+
+
+def _extended(nodes, count, tree):
+    """nodes with a tree after the first count of them; twice the space where it runs out."""
+    stop = count + len(tree)
+    if stop > len(nodes):
+        nodes = np.concatenate([nodes[:count], np.zeros(stop, dtype=NODE)])
+    nodes[count:stop] = tree
+    return nodes
 
 
 def _part(X, columns):

@@ -427,6 +427,13 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
@@ -1168,7 +1175,7 @@ class _Combined(_Protocol):
     def __sklearn_clone__(self):
         """Fitted members stay as they are: scikit-learn would empty them."""
         params = self.get_params(deep=False)
-        return type(self)(**(params if self.prefit else copy.deepcopy(params)))
+        return self._twin(params if self.prefit else copy.deepcopy(params))
 
     def _check_params(self):
         super()._check_params()

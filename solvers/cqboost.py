@@ -454,6 +454,13 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
@@ -1908,10 +1915,7 @@ class _Vote(_Protocol):
 
     def __sklearn_clone__(self):
         """A copy with the very same voters: scikit-learn would empty the fitted ones."""
-        clone = type(self)(**self.get_params(deep=False))
-        if hasattr(self, "_metadata_request"):
-            clone._metadata_request = self._metadata_request
-        return clone
+        return self._twin(self.get_params(deep=False))
 
 
 class _Frame:

@@ -436,6 +436,13 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
@@ -1302,10 +1309,11 @@ class Grower:
     l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
         value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
     weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
+    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
     """
 
     def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
-                 l2=None, monotone=None, n_drawn=None, weight=None):  # fmt: skip
+                 l2=None, monotone=None, n_drawn=None, weight=None, most=0):  # fmt: skip
         (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
         self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
         self.edges = np.full((d, self.n_codes.max()), np.inf)
@@ -1314,8 +1322,8 @@ class Grower:
         max_depth = n if max_depth is None else min(max_depth, n)
         self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
         self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
-        self.columns, self.min_weight = None, 1
-        self.shift = n.bit_length()
+        self.columns, self.min_weight, self.most = None, 1, max(n, most)
+        self.shift = self.most.bit_length()
         self.full = 2.0 ** (UNIT - self.shift)
         if max_bins is None:
             self.codes, self.order = self._sort(X, edges)
@@ -1329,7 +1337,8 @@ class Grower:
     def _allocate(self):
         """Space to grow trees in."""
         (n, d), (criterion, max_depth, min_leaf, max_leaves, _) = self.codes.shape, self.rules
-        leaves = max(1, min(n // min_leaf, 2 ** min(max_depth, 31), max_leaves or n))
+        leaves = min(n, self.most // min_leaf, 2 ** min(max_depth, 31), max_leaves or n)
+        leaves = max(1, leaves)
         slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
         bins = n + 1 if self.order is not None else self.n_codes.max() + 1
         is_whole = self.order is None and self.n_drawn is None

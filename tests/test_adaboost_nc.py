@@ -369,6 +369,19 @@ def test_one_tree_partitions_as_scikit_learn(name, criterion):
     assert same > 20 and ties < same
 
 
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_importances_of_trees_are_scikit_learns(criterion):
+    """A gain counts by the weight of its node."""
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = blobs(300, 4, distance=0.7)
+    model = AdaBoost(n_estimators=1, base="tree", max_depth=3, criterion=criterion, max_bins=None)
+    peer = trees.DecisionTreeClassifier(max_depth=3, criterion=criterion, random_state=0).fit(X, y)
+    expected = peer.tree_.compute_feature_importances(normalize=False)
+    gains = np.bincount(model.fit(X, y).nodes_["feature"], model.nodes_["gain"], 4)
+    assert_allclose(gains, expected, rtol=1e-9)
+    assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-9)
+
+
 def naive_pessimistic(wrong, rows):
     """Upper 25 % limit of the number of errors: 0 errors exactly, else as in C4.5's code."""
     if wrong == 0:
@@ -381,6 +394,14 @@ def naive_pessimistic(wrong, rows):
     z2, f = 0.6744898**2, wrong + 0.5
     root = math.sqrt(z2 * (f * (1 - f / rows) + z2 / 4))
     return rows * (f + z2 / 2 + root) / (rows + z2)
+
+
+def test_estimated_errors():
+    """Parts of rows, too, which weights make, and leaves with less than two."""
+    for rows in (0.5, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 10.0, 100.0):
+        for wrong in rows * np.array([0.0, 0.1, 0.25, 0.4, 0.5]):
+            found = adaboost_nc._pessimistic(np.array([wrong]), np.array([rows]))
+            assert_allclose(found, [naive_pessimistic(wrong, rows)], rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["reweight", "resample"])
@@ -551,6 +572,30 @@ def test_members_are_seeded(mode):
     assert base.random_state is None
 
 
+class Scripted(Threshold):
+    """Errs on the first rows: as many as the list says, one entry a member."""
+
+    wrong = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.count, self.labels = Scripted.wrong.pop(0), y
+        return self
+
+    def predict(self, X):
+        first = np.arange(len(X)) < self.count
+        return np.where(first, -self.labels, self.labels)
+
+
+@pytest.mark.parametrize("wrong", [[3, 0], [4, 1, 0], [0]])
+def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
+    X, y = np.zeros((10, 1)), np.where(np.arange(10) % 2, 1, -1)
+    Scripted.wrong = [*wrong]
+    model = AdaBoost(base=Scripted()).fit(X, y)
+    assert model.n_iter_ == len(wrong) and model.reason_ == "a member made no error"
+    assert model.weights_[-1] == (model.weights_[:-1].max() if len(wrong) > 1 else 1.0)
+    assert_allclose(model.weights_[0], 0.5 * math.log(10 / wrong[0] - 1) if wrong[0] else 1.0)
+
+
 def test_members_that_take_no_weights():
     X, y = blobs(60, 2)
     with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
@@ -645,6 +690,9 @@ def test_how_runs_end():
     model = AdaBoost(base="tree", max_depth=5).fit(*blobs(60, 2))
     assert model.n_iter_ > 2 and model.reason_ == "a member made no error" and model.converged_
     assert model.errors_[-1] == 0 and model.weights_[-1] == model.weights_[:-1].max() < 5
+    model = AdaBoost(base="tree", max_depth=5).fit(*blobs(60, 2, seed=1))  # none but rounding
+    assert 0 < model.errors_[-1] < 1e-16 and model.reason_ == "a member made no error"
+    assert model.weights_[-1] == model.weights_[:-1].max()
     model = AdaBoost().fit(np.zeros((4, 1)), [0, 1, 1, 1])  # then each class has half the weight
     assert model.n_iter_ == 1 and model.reason_ == "no member was better than guessing"
     assert not model.converged_
@@ -760,6 +808,35 @@ def test_weights_that_would_vanish_are_kept(lam):
     assert low == adaboost_nc.FLOOR and t > 1200 and D[0] > 0.1
 
 
+@pytest.mark.parametrize(
+    ("lam", "p", "D", "useful"),
+    [
+        (1.0, (0.5, 1.0), (2.0, 1.0), False),  # error 1/3, yet equal once penalised
+        (1.0, (0.5, 1.0), (2.0 + 1e-13, 1.0), False),  # ... but for rounding
+        (1.0, (0.5, 1.0), (2.0 + 1e-9, 1.0), True),
+        (0.0, (0.5, 1.0), (1.0, 1.0), False),
+        (0.0, (0.5, 1.0), (1.0 + 1e-9, 1.0), True),
+        (0.0, (0.5, 1.0), (1.0, 1.0 + 1e-9), False),
+        (20.0, (1.0, 0.5), (1.0, 2.0), False),  # better once penalised, but worse than guessing
+        (300.0, (0.5, 0.5), (2.0, 1.0), True),
+        (400.0, (0.5, 0.5), (2.0, 1.0), False),  # nothing is left of the weights
+    ],
+)
+def test_what_is_no_better_than_guessing(lam, p, D, useful):
+    """Two rows, the first right, with a penalty of p^lam, before member 2."""
+    y, h = np.array([1.0, -1.0]), np.array([1, 1], dtype=np.int32)
+    votes = np.where(np.array(p) == 1.0, 1, -1).astype(np.int32)
+    before, D, P = votes.copy(), np.array(D) / sum(D), np.empty(2)
+    start, signs = D.copy(), np.array([-1, 1], dtype=np.int8)
+    _, alpha, _, found = adaboost_nc._boost(D, y, h, signs, votes, 2, lam, 1.0, P)
+    assert found == useful
+    if useful:
+        assert alpha > 0 and D[1] > start[1] and (votes == before + 1).all()
+    else:
+        assert_array_equal(D, start)
+        assert_array_equal(votes, before)
+
+
 def test_penalties_beyond_all_numbers():
     """All weights underflow: the run ends, all finite."""
     X, y = blobs(60, 2)
@@ -857,6 +934,17 @@ def test_margins_and_stages():
             method(X, np.where(y > 0, 3, -1))
         with pytest.raises(ValueError, match=r"y must have shape \(100,\)"):
             method(X, y[:-1])
+
+
+@pytest.mark.parametrize("base", ["stump", Heavy()])
+def test_a_decision_of_exactly_zero_is_positive(base):
+    X, y = blobs(100, 10)
+    model = AdaBoost(base=base, n_estimators=2, random_state=0).fit(X, np.where(y > 0, "b", "a"))
+    model.weights_ = np.ones(2)
+    split = model.votes(X).sum(axis=1) == 0
+    assert split.any() and (model.decision_function(X)[split] == 0).all()
+    assert (model.predict(X)[split] == "b").all()
+    assert ([*model.staged_predict(X)][-1][split] == "b").all()
 
 
 def test_threads_agree():

@@ -1,5 +1,6 @@
 """Tests for solvers/bagging.py."""
 
+import json
 import math
 import threading
 import warnings
@@ -321,9 +322,11 @@ def test_random_subspaces():
     assert_array_equal(objects.votes(X).T, expected)
 
 
-@pytest.mark.parametrize(("given", "k"), [("sqrt", 4), ("log2", 4), (0.5, 10), (0.01, 1), (7, 7)])
+@pytest.mark.parametrize(
+    ("given", "k"), [("sqrt", 7), ("log2", 5), (0.5, 25), (0.01, 1), (0.975, 48), (7, 7)]
+)
 def test_number_of_features(given, k):
-    X, y = blobs(40, 20)
+    X, y = blobs(40, 50)
     model = Bagging(n_estimators=2, max_features=given, per_split=False, random_state=0).fit(X, y)
     assert model.estimators_features_.shape == (2, k)
     assert not hasattr(model.set_params(max_features=1.0).fit(X, y), "estimators_features_")
@@ -351,6 +354,67 @@ def test_samples_are_those_of_the_members():
                     assert_array_equal(member.weight, weight[rows])
                 if not model.bootstrap:
                     assert counts.max() == 1
+
+
+@pytest.mark.parametrize("max_bins", [256, None])
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"min_samples_leaf": 5}, {"max_leaf_nodes": 9}, {"max_leaf_nodes": 25, "max_depth": 9}],
+)
+def test_samples_larger_than_the_rows(limits, max_bins):
+    """Drawn with replacement there may be any number of rows; trees are those of the peer on as
+    many copies of a row as were drawn."""
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = blobs(21, 2)
+    model = Bagging(n_estimators=3, max_samples=1000, voting="soft", max_bins=max_bins, **limits)
+    model.set_params(random_state=0).fit(X, y)
+    for t, counts in enumerate(all_samples(model, y)):
+        assert counts.sum() == 1000
+        rows = np.repeat(np.arange(21), counts)
+        peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X[rows], y[rows])
+        assert np.diff(model.starts_)[t] == peer.tree_.node_count
+        assert_allclose(model.votes(X)[:, t], peer.predict_proba(X) @ [-1, 1], atol=1e-12)
+    many = Bagging(Recorder(), 2, max_samples=50, random_state=0).fit(X, y)
+    assert [len(member.y) for member in many.estimators_] == [50, 50]
+
+
+@pytest.mark.parametrize("max_bins", [256, 20, None])
+@pytest.mark.parametrize(
+    "params", [{}, {"max_depth": 3, "criterion": "gain_ratio"}, {"base": "stump"}]
+)
+def test_weights_are_repeated_and_removed_rows_where_none_is_drawn(params, max_bins):
+    X, y = blobs(700, 3)
+    X[::9, 1] = np.nan
+    count = np.random.default_rng(1).integers(0, 4, size=700)
+    params = dict(params, bootstrap=False, n_estimators=1, voting="soft", max_bins=max_bins)
+    weighted = Bagging(**params).fit(X, y, count.astype(float))
+    repeated = Bagging(**params).fit(np.repeat(X, count, axis=0), np.repeat(y, count))
+    assert_allclose(weighted.votes(X), repeated.votes(X), atol=1e-12)
+    part = np.where(count > 0, count + 0.5, 0.0)
+    zero = Bagging(**params).fit(X, y, part)
+    removed = Bagging(**params).fit(X[count > 0], y[count > 0], part[count > 0])
+    assert_allclose(zero.votes(X), removed.votes(X), atol=1e-12)
+    assert_allclose(zero.objective_, removed.objective_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("factors", ["balanced", {7: 5.0}])
+def test_class_weights_are_sample_weights(factors):
+    X, y = blobs(90, 3)
+    labels = np.where((y > 0) & (np.arange(90) % 3 == 0), 7, 3)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 90)
+    expected = factors
+    if factors == "balanced":
+        expected = {name: w.sum() / (2 * w[labels == name].sum()) for name in (3, 7)}
+    passed = w * np.array([expected.get(label, 1.0) for label in labels])
+    for params in ({}, {"bootstrap": False, "max_samples": 0.7}, {"base": Recorder()}):
+        params = {"n_estimators": 4, "random_state": 0, "max_depth": 3, **params}
+        model = Bagging(class_weight=factors, **params).fit(X, labels, w)
+        same = Bagging(**params).fit(X, labels, passed)
+        assert_array_equal(model.votes(X), same.votes(X))
+        assert_allclose(model.objective_, same.objective_, rtol=1e-9)
+        assert_array_equal(all_samples(model, labels, w), all_samples(same, labels, passed))
+        alone = Bagging(class_weight=factors, **params).fit(X, labels)
+        assert_array_equal(all_samples(alone, labels), all_samples(alone, labels, np.ones(90)))
 
 
 def test_rows_are_drawn_in_proportion_to_their_weights():
@@ -430,7 +494,14 @@ def test_soft_votes_of_objects():
     trees = pytest.importorskip("sklearn.tree")
     rare = np.where(np.arange(50) == 0, 1, -1)  # members that know one class only
     model = Bagging(trees.DecisionTreeClassifier(), 3, voting="soft", max_samples=1, random_state=0)
-    assert_array_equal(model.fit(X, rare).votes(X), np.full((50, 3), -1.0))
+    for sign in (1, -1):
+        assert_array_equal(model.fit(X, sign * rare).votes(X), np.full((50, 3), -sign))
+    few = Bagging(Lucky(), 40, voting="soft", max_samples=2, random_state=0).fit(X, rare)
+    for t, member in enumerate(few.estimators_):  # what it gives its only class, nothing else
+        p = member.predict_proba(X)
+        known = {label: p[:, k] for k, label in enumerate(member.classes_)}
+        assert_allclose(few.votes(X)[:, t], known.get(1, 0.0) - known[-1], rtol=1e-12)
+    assert {member.classes_.size for member in few.estimators_} == {1, 2}
 
 
 # -- members of other kinds -----------------------------------------------------------------------
@@ -525,6 +596,154 @@ def test_callback(n_jobs, capsys):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"oob_score": True},
+        {"max_features": 2, "per_split": False, "voting": "soft"},
+        {"base": Recorder(), "max_features": 2},
+    ],
+)
+def test_the_callback_gets_the_model_so_far(params, n_jobs):
+    """Also in a second fit, where it once was the model of the first."""
+    X, y = blobs(200, 5)
+    train, test, kept = slice(0, 120), slice(120, 200), []
+
+    def look(model, t, info):
+        kept.append((model.score(X[test], y[test]), model.votes(X[test]), model.predict(X[test])))
+        assert model.converged_ is False and model.n_iter_ == model.weights_.size == t
+
+    model = Bagging(n_estimators=7, random_state=0, n_jobs=n_jobs, callback=look, **params)
+    for sign in (1, -1):
+        kept.clear()
+        with warnings.catch_warnings():  # rows in all of so few samples
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X[train], sign * y[train])
+        assert len(kept) == 7 and model.converged_
+        for t, (score, votes, predicted) in enumerate(kept, 1):
+            plain = Bagging(**{**params, "oob_score": False}, n_estimators=t, random_state=0)
+            plain.fit(X[train], sign * y[train])
+            assert_array_equal(votes, plain.votes(X[test]))
+            assert_array_equal(predicted, plain.predict(X[test]))
+            assert score == plain.score(X[test], y[test])
+        for name in ("nodes_", "starts_", "feature_importances_", "estimators_features_"):
+            assert hasattr(model, name) == hasattr(plain, name)
+            assert_array_equal(getattr(model, name, 0), getattr(plain, name, 0))
+        assert isinstance(model.base, Recorder) or model.nodes_.base is None
+
+
+def test_early_stopping_by_a_callback():
+    """The example of the docstring."""
+    X, y = blobs(400, 3)
+    X, X_valid, y, y_valid = X[:200], X[200:], y[:200], y[200:]
+    scores = []
+
+    def stop(model, iteration, info):
+        scores.append(model.score(X_valid, y_valid))
+        return iteration - np.argmax(scores) > 10
+
+    model = Bagging(n_estimators=500, callback=stop, random_state=0).fit(X, y)
+    assert 11 <= model.n_iter_ < 500 and not model.converged_
+    votes = np.cumsum(
+        Bagging(n_estimators=model.n_iter_, random_state=0).fit(X, y).votes(X_valid), 1
+    )
+    assert_allclose(scores, np.mean((votes >= 0) == (y_valid > 0)[:, None], axis=0), rtol=1e-12)
+    assert np.argmax(scores) == model.n_iter_ - 11
+
+
+def test_a_failed_fit_changes_nothing():
+    X, y = blobs(80, 3)
+    model = Bagging(n_estimators=30, oob_score=True, random_state=0).fit(X, y)
+    before, names = model.votes(X), set(vars(model))
+
+    def interrupt(model, t, info):
+        raise KeyboardInterrupt
+
+    for cause, error in ((dict(callback=interrupt), KeyboardInterrupt),
+                         (dict(max_samples=99, bootstrap=False), ValueError)):  # fmt: skip
+        params = {name: getattr(model, name) for name in cause}
+        with pytest.raises(error):
+            model.set_params(**cause).fit(X[:, :2], -y)
+        model.set_params(**params)
+        assert_array_equal(model.votes(X), before)
+        assert set(vars(model)) == names
+    again = model.set_params(base=Recorder(), oob_score=False).fit(X, y)
+    for name in ("nodes_", "starts_", "feature_importances_", "oob_score_"):
+        assert not hasattr(again, name)
+
+
+def test_habits_of_scikit_learn():
+    X, y = blobs(60, 4)
+    params = dict(n_estimators=4, max_features=0.5)
+    for make in (np.random.RandomState, np.random.default_rng):
+        one, two = (Bagging(**params, random_state=make(5)).fit(X, y).votes(X) for _ in range(2))
+        assert_array_equal(one, two)
+        shared = make(5)
+        again = [Bagging(**params, random_state=shared).fit(X, y).votes(X) for _ in range(2)]
+        assert_array_equal(again[0], one)
+        assert not np.array_equal(again[1], one)
+    whole = Bagging(n_estimators=4, max_features=None, random_state=0).fit(X, y)
+    assert_array_equal(whole.votes(X), Bagging(n_estimators=4, random_state=0).fit(X, y).votes(X))
+    for n_jobs in (None, -1, -2, 7, 10**9):
+        same = Bagging(n_estimators=4, random_state=0, n_jobs=n_jobs).fit(X, y)
+        assert_array_equal(same.votes(X), whole.votes(X))
+
+
+def test_missing_values_are_up_to_the_base():
+    """As it says itself, or as scikit-learn's tags say; a pipeline's say nothing of its steps."""
+    pytest.importorskip("sklearn", minversion="1.6")
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.utils import get_tags
+
+    exrm = pytest.importorskip("solvers.exrm")
+    X, y = blobs(60, 3)
+    X[::4, 1] = np.nan
+    for base, takes in (
+        ("tree", True),
+        (DecisionTreeClassifier(), True),
+        (make_pipeline(SimpleImputer(), LogisticRegression()), None),
+        (Bagging(n_estimators=2), True),
+        (LogisticRegression(), False),
+        (make_pipeline(LogisticRegression()), False),
+        (exrm.PSVM(), False),
+        (Bagging(exrm.PSVM()), False),
+        (Recorder(), None),  # it does not say
+    ):
+        model = Bagging(base, 2, random_state=0)
+        assert get_tags(model).input_tags.allow_nan == bool(takes), base
+        if takes is not False:
+            assert model.fit(X, y).votes(X).shape == (60, 2)
+        else:
+            with pytest.raises(ValueError, match="contains NaN"):
+                model.fit(X, y)
+
+
+def test_members_that_take_no_weights_or_return_nothing():
+    class Silent(Lucky):
+        def fit(self, X, y):
+            super().fit(X, y)
+
+    X, y = blobs(40, 2)
+    weight = np.arange(40) + 1.0
+    with pytest.raises(
+        ValueError, match="Silent takes no sample_weight in fit: set bootstrap=True"
+    ):
+        Bagging(Silent(), 2, bootstrap=False).fit(X, y, weight)
+    with pytest.raises(
+        ValueError, match="Silent takes no sample_weight in fit: set bootstrap=True"
+    ):
+        Bagging(Silent(), 2, bootstrap=False, class_weight={1: 2}).fit(X, y)
+    for params in ({}, {"bootstrap": False}):  # drawn by weight, or no weights
+        passed = weight if not params else None
+        model = Bagging(Silent(), 2, random_state=0, **params).fit(X, y, passed)
+        assert all(isinstance(member, Silent) for member in model.estimators_)
+        assert model.predict(X).shape == (40,)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
 def test_errors_of_members_come_through(n_jobs):
     class Broken(Recorder):
         def fit(self, X, y):
@@ -544,7 +763,7 @@ def test_errors_of_members_come_through(n_jobs):
         (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
         (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
         (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [1e150], [-1e150], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
     ],
 )
 def test_degenerate(X, y, way):
@@ -556,6 +775,13 @@ def test_degenerate(X, y, way):
         model = Bagging(**params, n_estimators=5, random_state=0).fit(X, np.array(y), weight)
         assert_array_equal(naive_votes(model, X), model.votes(X))
         assert np.isfinite(model.decision_function(X)).all() and 0 <= model.objective_ <= 1
+
+
+def change(arrays, name, value):
+    """Another value in the header of a model file."""
+    header = json.loads(str(arrays["header"]))
+    header["values"][name] = value
+    arrays["header"] = np.array(json.dumps(header))
 
 
 def test_no_mask_of_rows_is_kept():
@@ -582,6 +808,24 @@ def test_no_mask_of_rows_is_kept():
         lambda a: a.__setitem__("estimators_features_", a["estimators_features_"][:2]),
         lambda a: a.__setitem__("oob_decision_function_", a["oob_decision_function_"][:2]),
         lambda a: a.pop("nodes_"),
+        lambda a: a.pop("weights_"),
+        lambda a: a.pop("classes_"),
+        lambda a: a["weights_"].__setitem__(1, np.inf),
+        lambda a: a["nodes_"]["value"].__setitem__(0, np.nan),
+        lambda a: a.__setitem__("classes_", a["classes_"][::-1]),
+        lambda a: a.__setitem__("starts_", a["starts_"][:-1]),
+        lambda a: a["estimators_features_"].__setitem__((0, 0), 4),
+        lambda a: a["estimators_features_"].__setitem__((0, 0), -1),
+        lambda a: a.__setitem__("estimators_features_", a["estimators_features_"].astype(float)),
+        lambda a: a.__setitem__("oob_decision_function_", a["oob_decision_function_"].astype(str)),
+        lambda a: change(a, "seed_", -1),
+        lambda a: change(a, "seed_", "1"),
+        lambda a: change(a, "n_rows_", 49),
+        lambda a: change(a, "n_rows_", 50.0),
+        lambda a: change(a, "oob_score_", "high"),
+        lambda a: change(a, "converged_", None),
+        lambda a: change(a, "n_features_in_", math.inf),
+        lambda a: change(a, "n_features_in_", 3),
     ],
 )
 def test_damaged_trees_are_not_walked(damage, tmp_path):
@@ -597,6 +841,55 @@ def test_damaged_trees_are_not_walked(damage, tmp_path):
         Bagging.load(path)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda h: h["models"]["estimators_"].pop(),
+        lambda h: h["models"].pop("estimators_"),
+        lambda h: h["models"]["estimators_"].__setitem__(1, "tree"),
+        lambda h: h["models"]["estimators_"][1]["values"].pop("n_features_in_"),
+        lambda h: h["params"].__setitem__("voting", "loud"),
+    ],
+)
+def test_damaged_members_are_not_used(damage, tmp_path):
+    exrm = pytest.importorskip("solvers.exrm")
+    path, X = tmp_path / "model.npz", blobs(50, 4)[0]
+    model = Bagging(exrm.PSVM(), 3, max_features=2, random_state=0).fit(X, np.arange(50) % 2)
+    model.save(path)
+    assert_array_equal(Bagging.load(path, (exrm.PSVM,)).votes(X), model.votes(X))
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files}
+    for other in (np.array([0, 2]), None):  # a member of other classes, then the damage
+        damaged = dict(arrays)
+        if other is not None:
+            damaged["estimators_/1/classes_"] = other
+        else:
+            header = json.loads(str(arrays["header"]))
+            damage(header)
+            damaged["header"] = np.array(json.dumps(header))
+        np.savez(path, **damaged)
+        with pytest.raises(ValueError, match="its (Bagging|PSVM) is damaged"):
+            Bagging.load(path, (exrm.PSVM,))
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"max_features": 0.5, "per_split": False, "oob_score": True}]
+)
+def test_equal_fits_save_equal_bytes(params, tmp_path):
+    X, y = blobs(90, 4)
+    X[::5, 0] = np.nan
+    paths = [tmp_path / f"{k}.npz" for k in range(3)]
+    for n_jobs, path in enumerate(paths[:2], 1):
+        junk = [np.full(m, 0x53454352, dtype=np.int64) for m in (16, 64, 256, 1024, 4096)]
+        del junk  # memory that was used before
+        model = Bagging(n_estimators=25, random_state=0, n_jobs=n_jobs, **params)
+        model.set_params(callback=lambda model, t, info: None).fit(X, y)
+        model.set_params(n_jobs=1).save(path)
+    model.save(paths[2])
+    assert len({path.read_bytes() for path in paths}) == 1
+    assert Bagging.load(paths[0]).callback is None
+
+
 def test_a_loaded_model_draws_the_same_samples(tmp_path):
     X, y = blobs(50, 4)
     for random_state in (None, 7):
@@ -604,9 +897,18 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
         model.save(tmp_path / "model.npz")
         again = Bagging.load(tmp_path / "model.npz")
         assert_array_equal(all_samples(again, y), all_samples(model, y))
-    for t, labels, weight in ((3, y, None), (-1, y, None), (0, y[:-1], None), (0, y, np.ones(3))):
-        with pytest.raises(ValueError, match="there are 3 members.*trained on 50 rows"):
+    for t, labels, weight, text in (
+        (3, y, None, "there is no member 3, only 0 to 2"),
+        (-1, y, None, "there is no member -1, only 0 to 2"),
+        (0, y[:-1], None, r"y must have shape \(50,\)"),
+        (0, 2 * y, None, r"y holds -2, which is none of the classes of fit: -1, 1"),
+        (0, np.where(y > 0, "1", "-1"), None, "which is none of the classes of fit: -1, 1"),
+        (0, y, np.ones(3), r"sample_weight must have shape \(50,\)"),
+        (0, y, np.full(50, np.nan), "sample_weight must be finite and >= 0"),
+    ):
+        with pytest.raises(ValueError, match=f"Bagging: .*{text}"):
             model.samples(t, labels, weight)
+    assert_array_equal(model.samples(0, y[:, None]), model.samples(0, y))
     with pytest.raises(ValueError, match="not fitted"):
         Bagging().samples(0, y)
 
@@ -617,16 +919,24 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
         ({"base": "forest"}, "Bagging: base must be 'tree', 'stump' or an object with fit"),
         ({"base": 3}, "base must be 'tree', 'stump' or an object with fit and predict, got 3"),
         ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
-        ({"max_samples": 0}, r"max_samples must be a share in \(0, 1\] or an integer >= 1, got 0"),
+        (
+            {"max_samples": 0},
+            r"max_samples must be a share in \(0, 1\] or an integer from 1 .*, got 0",
+        ),
+        ({"max_samples": 2**31}, "max_samples must be .* an integer from 1 to 2147483647, got"),
         ({"max_samples": 1.5}, r"max_samples must be a share in \(0, 1\] or .*, got 1.5"),
         ({"max_samples": "all"}, "max_samples must be a share .*, got 'all'"),
         ({"max_samples": math.nan}, "max_samples must be a share .*, got nan"),
-        ({"max_samples": 21}, "max_samples must be at most the number of rows .*20, got 21"),
-        ({"max_samples": 21, "bootstrap": False}, "max_samples must be at most .*20, got 21"),
-        ({"max_features": 0}, r"max_features must be a share in \(0, 1\], an integer >= 1, 'sqrt'"),
+        (
+            {"max_samples": 21, "bootstrap": False},
+            "max_samples must be at most the number of rows .*20, got 21; set bootstrap=True",
+        ),
+        (
+            {"max_features": 0},
+            r"max_features must be None, a share in \(0, 1\], an integer >= 1, 'sqrt'",
+        ),
         ({"max_features": 2.0}, "max_features must be .* or 'log2', got 2.0"),
         ({"max_features": "cube"}, "max_features must be .* or 'log2', got 'cube'"),
-        ({"max_features": None}, "max_features must be .* or 'log2', got None"),
         ({"max_features": 3}, "max_features must be at most the number of features, 2, got 3"),
         ({"per_split": "no"}, "per_split must be one of False, True, got 'no'"),
         ({"bootstrap": None}, "bootstrap must be one of False, True, got None"),
@@ -640,12 +950,12 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
         ({"min_impurity_decrease": -0.1}, "min_impurity_decrease must be a finite number >= 0"),
         ({"prune": "yes"}, "prune must be one of False, True, got 'yes'"),
         ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
-        ({"n_jobs": 0}, "n_jobs must be an integer >= 1, got 0"),
-        ({"random_state": -1}, "random_state must be None or an integer >= 0, got -1"),
+        ({"n_jobs": 0}, "n_jobs must be None, a number of threads.*, got 0"),
+        ({"random_state": -1}, "random_state must be None, an integer >= 0.*, got -1"),
     ],
 )
 def test_parameter_errors(params, text):
     with pytest.raises(ValueError, match=text):
         Bagging(**params).fit(*blobs(20, 2))
     with pytest.raises(ValueError, match="max_samples must be at most .* 5, got 6"):
-        Bagging(max_samples=6).fit(*blobs(20, 2), np.arange(20) < 5)
+        Bagging(max_samples=6, bootstrap=False).fit(*blobs(20, 2), np.arange(20) < 5)

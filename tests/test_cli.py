@@ -589,6 +589,16 @@ def test_voting_over_methods(report, tmp_path):
     assert trial["diversity"] == pytest.approx(pair_means(votes, goals), rel=1e-12)
 
 
+def test_equal_labels_are_not_identical_members(report, tmp_path):
+    """Members that output labels may agree on every row and yet differ elsewhere."""
+    table, path = tmp_path / "t.csv", tmp_path / "out.json"
+    table.write_text("a,label\n" + "".join(f"{100 * (i % 2) + i % 5},{i % 2}\n" for i in range(40)))
+    argv = ["voting", "--data", table, "--members", "linear,bayes", "--trials", 1]
+    lines = report(*argv, "--json", path)
+    assert lines["members"] == "2" and "disagreement 0.0 %" in lines["diversity"]
+    assert json.loads(path.read_text())["trials"][0]["identical"] is False
+
+
 def test_diversity_of_many_classes_is_of_right_answers(report, tmp_path):
     path = tmp_path / "out.json"
     argv = ["voting", "--data", "vehicle", "--members", "adaboost,linear,bayes", "--trials", 1]
@@ -961,7 +971,13 @@ ERRORS = {
     "exrm --data {}": "directory",
     "exrm --data sonra": "did you mean sonar",
     "voting --data sonar --members exrm,foo": "got 'foo'; objects are named exrm, psvm, drm,",
+    "voting --data sonar --members 1": "got '1'; objects are named exrm, psvm, drm,",
+    "adaboost --data sonar --base 2,3": "got '2,3'; objects are named exrm, psvm, drm,",
     "voting --data sonar --members": "expected one argument",
+    "psvm --data sonar --class-weight M=2,X=1": "'X=1' is not balanced nor name=factor of the cl",
+    "psvm --data sonar --class-weight 2": "class_weight: '2' is not balanced nor name=factor of",
+    "psvm --data sonar --class-weight M=-2": "class_weight: -2 for 'M'; factors are finite and",
+    "bagging --data sonar --n-jobs 0": "n_jobs must be",
     "voting --data sonar --weights 1,2": "3 members need as many weights",
     "stacking --data sonar --meta foo": "Stacking: meta must be 'linear' or an object",
     "adaboost --data sonar --base foo": "got 'foo'; objects are named exrm, psvm, drm,",
@@ -1043,10 +1059,11 @@ def test_troubles_become_one_line(error, code, text, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_full_disk_behind_stdout(tmp_path):
-    path = tmp_path / "out.json"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_disk_behind_stdout(tmp_path, unbuffered):
+    path, env = tmp_path / "out.json", os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = run("psvm", "--data", "heart", "--trials", 1, "--json", path, stdout=full)
+        done = run("psvm", "--data", "heart", "--trials", 1, "--json", path, stdout=full, env=env)
     assert done.returncode == 2 and json.loads(path.read_text())["method"] == "PSVM"
     assert done.stderr == "cli.py: error: [Errno 28] No space left on device\n"
 

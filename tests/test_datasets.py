@@ -249,6 +249,19 @@ def test_class_weights_out_of_range(factor):
         datasets.class_weights(f"a=1,b={factor}", ["a", "b"])
 
 
+def test_messages_and_notes_have_one_line(write):
+    path = write('a,"b\nc",label\n1,,"x\ny"\n2,1,z\n3,1,"u\r\nv"\n')
+    with pytest.raises(DataError, match="no class 'q'; the classes are u v, x y, z$"):
+        load(path, positive="q")
+    data = load(path, positive="z")
+    assert data.notes == [
+        "classes merged into 'rest': u v, x y",
+        "numbers missing: 1, in b c (1)",
+    ]
+    with pytest.raises(DataError, match="no column 'w'; the columns are a, b c, label$"):
+        load(path, label="w")
+
+
 def test_rules_work_for_files(write):
     data = load(f"{write(TABLE)}:yes-vs-no")
     assert data.classes == ["yes", "no"] and data.name == "t:yes-vs-no"
@@ -352,6 +365,14 @@ def test_damaged_npz(tmp_path, write):
         assert "\n" not in str(caught.value)
 
 
+def test_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 9)), y=np.arange(1000) % 2)
+    monkeypatch.setattr(datasets, "MAX_CELLS", 5000)
+    monkeypatch.setattr(np, "load", None)  # refused before anything is unpacked
+    with pytest.raises(DataError, match="t.npz: 80256 bytes when unpacked, too many; keep fewer"):
+        load(tmp_path / "t.npz")
+
+
 @pytest.mark.parametrize(
     "first, is_header",
     [
@@ -432,6 +453,8 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
     [
         ("", "t.csv: the file is empty"),
         ("\n \n", "t.csv: the file is empty"),
+        ('""', "t.csv: the file has no cell that is not empty"),
+        ('\ufeff""\n""\n', "the file has no cell that is not empty"),
         ("a,label\n", "rows of data: 0"),
         ("a,label\n1,0\n", "rows of data: 1"),
         ("label\n1\n2\n", "no feature columns"),

@@ -729,6 +729,37 @@ def test_rows_are_drawn(cls, order):
         assert (model.fit(X, y).nodes_["child"] > 0).any() == splits
 
 
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_leaves_are_those_of_the_rows_drawn(cls, loss, order):
+    """The first draw is that of the generator of this seed."""
+    X, y = data_for(cls, 100)
+    w = np.random.default_rng(1).uniform(0.5, 1.5, 100)
+    params = dict(loss=loss, order=order, n_estimators=1, max_depth=3, min_samples_leaf=3)
+    model = cls(subsample=0.4, random_state=7, **params).fit(X, y, w)
+    rows = np.random.default_rng(7).choice(100, 40, replace=False, shuffle=False)
+    start, tree = model.votes(X).T
+    _, g, h = naive_loss(loss, y, start, getattr(model, "delta_", None))
+    h = h if order == 2 else np.ones(100)
+    for value in np.unique(tree):
+        leaf = rows[tree[rows] == value]
+        if loss == "absolute":
+            expected = naive_median((y - start)[leaf], w[leaf])
+        else:
+            expected = -(w * g)[leaf].sum() / ((w * h)[leaf].sum() + 1.0)
+        assert leaf.size >= 3
+        assert_allclose(value, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 1.0])
+def test_medians_of_weights_that_are_no_whole_numbers(part):
+    """Half of ten times 0.1 is not the sum of five of them; the median is in the middle still."""
+    X, y = np.zeros((10, 1)), np.arange(10.0)
+    for order, loss in ((1, "absolute"), (2, "huber")):
+        model = GradientBoostingRegressor(loss, order=order).fit(X, y, np.full(10, part))
+        assert_allclose(model.predict(X), 4.5, rtol=1e-12)
+    assert_allclose(model.delta_, 2.5, rtol=1e-12)
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_features_are_drawn(cls):
     X, y = data_for(cls, 200, d=6)
