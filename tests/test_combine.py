@@ -126,7 +126,7 @@ def test_majority_rejects():
 
 def test_ties_and_decisions_of_zero_are_positive():
     """Two classes: the second one; several: the first of the best."""
-    X, y = np.zeros((4, 1)), list("abab")
+    X, y = np.zeros((4, 1)), list("abba")
     split = [Fixed(list("aabb"), ["a", "b"]), Fixed(list("abab"), ["a", "b"])]
     model = Voting(split, prefit=True).fit(X, y)
     assert_array_equal(model.decision_function(X), [-2, 0, 0, 2])
@@ -135,8 +135,8 @@ def test_ties_and_decisions_of_zero_are_positive():
     for member in split:
         member.decision_function = lambda X: np.array([0.0, -0.0, 1e-300, -1e-300])
         member.predict_proba = lambda X: np.tile([0.5, 0.5], (4, 1))
-    model = Voting(split, how="average", prefit=True).fit(X, y)
-    assert model.predict(X).tolist() == list("bbba") and model.objective_ == 0.75
+    model = Voting(split, how="average", prefit=True).fit(X, list("bbab"))
+    assert model.predict(X).tolist() == list("bbba") and model.objective_ == 0.5
     for model in (Voting(split, how="soft", prefit=True), Stacking(split, prefit=True)):
         assert model.fit(X, y).predict(X).tolist() == list("bbbb")
         assert_array_equal(model.decision_function(X), 0.0)
@@ -309,8 +309,11 @@ def test_bayes_far_away():
     """Squares overflow there: the class that is nearer in its own deviations gets all."""
     X, y = np.array([[0.0], [2.0], [10.0], [16.0]]), np.array(["a", "a", "b", "b"])
     member = BUILT_IN["bayes"]().fit(X, y)
+    close = BUILT_IN["bayes"]().fit(1e-20 * X, y)
     for size in (1e6, 1e100, 1e149):
-        assert member.predict_proba(np.array([[-size], [size]])).tolist() == [[0, 1], [0, 1]]
+        far = np.array([[-size], [size]])
+        assert member.predict_proba(far).tolist() == [[0, 1], [0, 1]]
+        assert close.predict_proba(far).tolist() == [[0, 1], [0, 1]]
     tiny = BUILT_IN["bayes"]().fit(1e-200 * X, y)  # even the distances overflow
     assert_allclose(tiny.predict_proba(np.array([[-1e149], [1e149]])), 0.5)
     centroid = BUILT_IN["centroid"]().fit(X, y)  # both means are as far, to the last digit
@@ -444,6 +447,12 @@ def test_regression_matches_scipy(seed):
     assert (x >= 0).all() and objective == pytest.approx(norm**2, abs=1e-13)
     assert objective == pytest.approx(w @ (b - A @ x) ** 2, abs=1e-15)
     assert 0 <= gap < 1e-12
+
+
+def test_regression_uses_a_column_of_little_use():
+    x, objective, gap = _regress(np.diag([1.0, 1e-5]), np.array([1.0, 1e-5]), np.full(2, 0.5))
+    assert_allclose(x, 1.0, rtol=1e-9)
+    assert objective < 1e-25 and gap < 1e-15
 
 
 def test_regression_on_nothing():
@@ -982,6 +991,16 @@ def test_mutated_files_are_refused_or_predict(model, tmp_path):
         if hasattr(again, "predict_proba"):
             assert_allclose(again.predict_proba(X).sum(axis=1), 1.0)
     assert refused > 50 and kept > 0
+
+
+def test_probabilities_of_a_file_are_between_0_and_1(tmp_path):
+    X, y = table(2)
+    model = Calibrated(method="isotonic").fit(X, y)
+    values = model.values_
+    for model.values_ in (values + 0.6, values - 0.6):
+        model.save(tmp_path / "model.npz")
+        with pytest.raises(ValueError, match="its Calibrated is damaged"):
+            Calibrated.load(tmp_path / "model.npz")
 
 
 def test_callback_is_not_in_the_file(tmp_path):

@@ -225,6 +225,18 @@ def test_built_in_base_is_ridge_regression(code):
     assert model.converged_ and 0 <= model.residual_ < 1e-14
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.01, 2.0])
+def test_the_gap_of_least_squares_bounds_its_error(factor, monkeypatch):
+    X, y = table(3)
+    problem = X, np.where(y[:, None] == list("abc"), 1.0, -1.0), np.arange(1.0, 161.0), 0.3
+    best, tight = multiclass._least_squares(*problem)[2:]
+    solve = np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda H, goal: factor * solve(H, goal))
+    objective, gap = multiclass._least_squares(*problem)[2:]
+    assert (tight < 1e-14).all() and (objective > best).all()
+    assert (gap >= objective - best).all() and (gap > tight).all()
+
+
 def test_certificate_is_that_of_the_worst_member():
     X, y = table(3)
     model = OneVsRest(PSVM(lam=0.5)).fit(X, y)
