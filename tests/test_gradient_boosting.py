@@ -506,6 +506,13 @@ def test_class_weights_are_sample_weights(factors):
     assert np.abs(model.votes(X) - plain.votes(X)).max() > 0.01
 
 
+def test_class_weights_alone_decide_where_bins_end():
+    X, y = data_for(GradientBoosting, 700)
+    model = GradientBoosting(n_estimators=5, max_bins=20, class_weight={1: 9.0}).fit(X, y)
+    same = GradientBoosting(n_estimators=5, max_bins=20).fit(X, y, np.where(y > 0, 9.0, 1.0))
+    assert_allclose(model.votes(X), same.votes(X), rtol=1e-7, atol=1e-12)
+
+
 def test_leaves_are_as_heavy_as_asked_for():
     """1 by default: the sum of the second derivatives of the rows in a leaf."""
     X, y = data_for(GradientBoosting, 120)
@@ -522,11 +529,12 @@ def test_leaves_are_as_heavy_as_asked_for():
 @pytest.mark.parametrize("cls", BOTH)
 def test_weights_that_are_too_small_are_told(cls):
     X, y = data_for(cls, 50)
-    with pytest.warns(
-        UserWarning, match=f"{cls.__name__}: no tree can have a split.*scale sample_w"
-    ):
-        model = cls().fit(X, y, np.full(50, 0.01))
-    assert model.nodes_.size == model.n_iter_ + 1
+    each = 1.0 if cls is GradientBoostingRegressor else 0.25  # second derivative at the start
+    for total in (0.5, 1.99):  # a leaf may reach 1 then, yet not two of them
+        text = f"{cls.__name__}: no tree can have a split.*weigh {total}.*scale sample_weight"
+        with pytest.warns(UserWarning, match=text):
+            model = cls().fit(X, y, np.full(50, total / each / 50))
+        assert model.nodes_.size == model.n_iter_ + 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cls().fit(X, y, np.full(50, 1.0))
