@@ -51,7 +51,7 @@ import threading
 import warnings
 import zipfile
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import cache, wraps
 
 import numpy as np
 from numba import njit
@@ -207,7 +207,9 @@ def _checked(header):
     }
     params, values = dict(header["params"]), dict(header["values"])
     params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    return {"class": str(header["class"]), "params": params, "values": values, "models": models}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
 
 
 def _build(header, arrays, known, path, place=""):
@@ -225,6 +227,9 @@ def _build(header, arrays, known, path, place=""):
             else part
             for t, part in enumerate(parts)
         ]
+        if name in header["names"]:
+            pairs = zip(header["names"][name], built, strict=True)
+            built = [part if given is None else (given, part) for given, part in pairs]
         (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
     if set(params) - set(cls._param_names()):
         raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
@@ -279,10 +284,14 @@ def _estimators(value):
     is_one = hasattr(value, "get_params") and not isinstance(value, type)
     found = [("", value)] if is_one else []
     for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        named = isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
-        name, part = part if named else (str(t), part)
+        name, part = part if _is_pair(part) else (str(t), part)
         found += [(name, part)] if hasattr(part, "get_params") else []
     return dict(found)
+
+
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
 
 
 def _labels(y, who):
@@ -333,6 +342,7 @@ class _Protocol:
         vars(self).update({name: params[name] for name in self._param_names()})
 
     @classmethod
+    @cache
     def _param_names(cls):
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
@@ -733,12 +743,15 @@ class _Protocol:
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
         for name, value in (params | fitted).items():
             parts = value if isinstance(value, (list, tuple)) else [value]
-            if any(hasattr(part, "_pack") for part in parts):
+            names = [part[0] if _is_pair(part) else None for part in parts]
+            parts = [part[1] if _is_pair(part) else part for part in parts]
+            if any(names) or any(hasattr(part, "_pack") for part in parts):
                 packed = [
                     part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
                     for t, part in enumerate(parts)
                 ]
-                header["models"][name] = packed if parts is value else packed[0]
+                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
             elif name in fitted and isinstance(value, np.ndarray):
                 texts = value.dtype == object
                 arrays[place + name] = np.array([str(v) for v in value]) if texts else value

@@ -1152,3 +1152,24 @@ def test_errors():
     svm = pytest.importorskip("sklearn.svm").SVC(decision_function_shape="ovo")
     with pytest.raises(ValueError, match=r"outputs of shape \(150, 6\), not one a class"):
         Voting([svm], how="average").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [("svm", PSVM()), ("nb", "bayes")],
+        [("svm", PSVM()), "bayes"],
+        [("a", "linear"), ("b", "bayes")],
+    ],
+)
+def test_save_and_load_members_with_names(found, tmp_path):
+    X, y = table(2)
+    path = tmp_path / "model.npz"
+    for model in (Voting(found), Voting([("inner", Voting(found)), "bayes"])):
+        model.fit(X, y).save(path)
+        again = Voting.load(path, members=(PSVM,))
+        assert repr(again) == repr(model)
+        assert list(again.named_estimators_) == list(model.named_estimators_)
+        assert_array_equal(again.votes(X), model.votes(X))
+        again.fit(X, y)
+        assert_array_equal(again.votes(X), model.votes(X))
