@@ -2008,6 +2008,7 @@ class Bagging(_Protocol):
             print(f"{type(self).__name__} {t:5d}  objective {objective:.9e}")
 
 
+# >>> shared: space 1
 def _extended(nodes, count, tree):
     """nodes with a tree after the first count of them; twice the space where it runs out."""
     stop = count + len(tree)
@@ -2015,6 +2016,9 @@ def _extended(nodes, count, tree):
         nodes = np.concatenate([nodes[:count], np.zeros(stop, dtype=NODE)])
     nodes[count:stop] = tree
     return nodes
+
+
+# <<< shared: space
 
 
 def _part(X, columns):

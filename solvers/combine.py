@@ -977,6 +977,7 @@ def _isotonic(f, positive, w, report):
 
 
 # -- members --------------------------------------------------------------------------------------
+# >>> shared: deviations 1
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
@@ -988,6 +989,9 @@ def _deviations(X, C, mean, w):
         level = size < TINY or (x == x[0]).all()
         found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
     return found
+
+
+# <<< shared: deviations
 
 
 class _BuiltIn(_Protocol):

@@ -1896,6 +1896,7 @@ class _Boosted(_Protocol):
         return bool(self.callback(self, t, info))
 
 
+# >>> shared: space 1
 def _extended(nodes, count, tree):
     """nodes with a tree after the first count of them; twice the space where it runs out."""
     stop = count + len(tree)
@@ -1903,6 +1904,9 @@ def _extended(nodes, count, tree):
         nodes = np.concatenate([nodes[:count], np.zeros(stop, dtype=NODE)])
     nodes[count:stop] = tree
     return nodes
+
+
+# <<< shared: space
 
 
 def _outputs(tree, X):

@@ -899,6 +899,7 @@ def decode(outputs, code, how="hinge"):
     return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
 
 
+# >>> shared: deviations 1
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
@@ -910,6 +911,9 @@ def _deviations(X, C, mean, w):
         level = size < TINY or (x == x[0]).all()
         found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
     return found
+
+
+# <<< shared: deviations
 
 
 def _least_squares(X, targets, weight, l2):
