@@ -60,6 +60,7 @@ EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
 RIDGE = 1e-3  # of the built-in linear member, on features of unit variance
 SMOOTH = 1e-9  # part of the largest variance that the built-in Bayes members add to all
 TINY = 1e-300  # instead of 0 below a fraction or in a logarithm
+ROWS = 2048  # that naive Bayes looks at together
 SLACK = 1e-6  # of probabilities that are not quite between 0 and 1
 DAMP = 1e-14  # on the diagonal of Platt's Hessian: rows far out may leave it singular
 BALANCE = 1e-12  # to which the equations of the dual then have to hold
@@ -977,11 +978,12 @@ def _isotonic(f, positive, w, report):
 
 
 # -- members --------------------------------------------------------------------------------------
-# >>> shared: deviations 1
+# >>> shared: deviations 2
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
-    found = np.sqrt(w @ (C * C))
+    parts = (slice(i, i + 2048) for i in range(0, len(w), 2048))  # no room for all of the squares
+    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
     odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
     for j in np.flatnonzero(odd) if odd.any() else ():
         x, c = X[w > 0, j], C[w > 0, j]
@@ -1045,7 +1047,7 @@ class _Linear(_BuiltIn):
 
     def _outputs(self, X):
         with np.errstate(over="ignore", invalid="ignore"):  # who asked looks at the result
-            return X @ self.state_[:, :-1].T + self.state_[:, -1]
+            return X @ np.ascontiguousarray(self.state_[:, :-1].T) + self.state_[:, -1]
 
     def predict_proba(self, X):
         p = np.clip(self._outputs(X), 0.0, 1.0)
@@ -1054,6 +1056,13 @@ class _Linear(_BuiltIn):
     def decision_function(self, X):
         outputs = self._outputs(X)
         return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+
+def _pieces(X):
+    """Parts of the rows that stay in the cache: which rows, their columns, as much space."""
+    for start in range(0, len(X), ROWS):
+        columns = X[start : start + ROWS].T.copy()
+        yield slice(start, start + ROWS), columns, np.empty_like(columns)
 
 
 class _Bayes(_BuiltIn):
@@ -1072,11 +1081,13 @@ class _Bayes(_BuiltIn):
         unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
         share = w @ onehot
         parts = (onehot * w[:, None]).T / share[:, None]
-        means = parts @ X
-        scaled = X / unit
-        variances = np.array(
-            [v @ (scaled - m / unit) ** 2 for v, m in zip(parts, means, strict=True)]
-        )
+        means, variances = parts @ X, np.zeros((len(share), len(mean)))
+        for rows, columns, z in _pieces(X):
+            for k, m in enumerate(means):
+                np.subtract(columns, m[:, None], out=z)
+                z /= unit  # squares of small numbers would be 0
+                z *= z
+                variances[k] += z @ parts[k, rows]
         if self.pooled:
             variances[:] = share @ variances
         deviations = unit * np.sqrt(variances + floor)
@@ -1085,20 +1096,20 @@ class _Bayes(_BuiltIn):
         ])  # fmt: skip
 
     def predict_proba(self, X):
-        d = X.shape[1]
-        scores = np.empty((X.shape[0], len(self.state_)))
+        d, scores = X.shape[1], np.empty((len(self.state_), X.shape[0]))
         with np.errstate(over="ignore"):
-            for k, row in enumerate(self.state_):
-                z = X - row[:d]
-                z *= row[d:-1]
-                z *= z
-                scores[:, k] = row[-1] - 0.5 * (z @ np.ones(d))
-        best = scores.max(axis=1, keepdims=True)
-        far = ~np.isfinite(best[:, 0])
+            for rows, columns, z in _pieces(X):
+                for k, row in enumerate(self.state_[:, :, None]):
+                    np.subtract(columns, row[:d], out=z)
+                    z *= row[d:-1]
+                    z *= z
+                    scores[k, rows] = row[-1] - 0.5 * z.sum(axis=0)
+        best = scores.max(axis=0)
+        far = ~np.isfinite(best)
         if far.any():
-            scores[far], best[far] = self._far_scores(X[far]), 0.0
+            scores[:, far], best[far] = self._far_scores(X[far]), 0.0
         p = np.exp(scores - best)
-        return p / p.sum(axis=1, keepdims=True)
+        return (p / p.sum(axis=0)).T
 
     def _far_scores(self, X):
         """Scores less the best one of rows so far away that their squares overflow."""
@@ -1106,8 +1117,8 @@ class _Bayes(_BuiltIn):
         with np.errstate(over="ignore"):
             z = np.array([(X - row[:d]) * row[d:-1] for row in self.state_]).clip(-most, most)
             size = np.abs(z).max(axis=(0, 2))
-            scores = -0.5 * ((z / size[:, None]) ** 2).sum(axis=2).T
-            return (scores - scores.max(axis=1, keepdims=True)) * size[:, None] * size[:, None]
+            scores = -0.5 * ((z / size[:, None]) ** 2).sum(axis=2)
+            return (scores - scores.max(axis=0)) * size * size
 
 
 class _Centroid(_Bayes):

@@ -899,11 +899,12 @@ def decode(outputs, code, how="hinge"):
     return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
 
 
-# >>> shared: deviations 1
+# >>> shared: deviations 2
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
-    found = np.sqrt(w @ (C * C))
+    parts = (slice(i, i + 2048) for i in range(0, len(w), 2048))  # no room for all of the squares
+    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
     odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
     for j in np.flatnonzero(odd) if odd.any() else ():
         x, c = X[w > 0, j], C[w > 0, j]
