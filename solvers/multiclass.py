@@ -1137,6 +1137,12 @@ class OneVsRest(_Coded):
     ):
         self._set(locals())
 
+    def _more_tags(self):
+        """A kernel matrix for base is one here, too: all classifiers see all rows."""
+        return super()._more_tags() | {
+            "pairwise": getattr(self.base, "kernel", None) == "precomputed"
+        }
+
     def _make_code(self, K):
         return one_vs_one_code(2) if K == 2 else 2 * np.eye(K, dtype=np.int8) - np.int8(1)
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solvers import multiclass
 from solvers.adaboost_nc import AdaBoost
 from solvers.combine import Calibrated
+from solvers.drm import NuSVM
 from solvers.exrm import PSVM
 from solvers.multiclass import (
     ECOC,
@@ -646,3 +647,17 @@ def test_constant_columns_and_more_features_than_rows():
     y = np.arange(12) % 3
     for model in (OneVsRest(), ECOC(code="one-vs-one")):
         assert model.fit(X, y).score(X, y) == 1.0 and model.converged_
+
+
+def test_a_kernel_matrix_is_cut_both_ways():
+    """scikit-learn takes rows and columns of a matrix that base has asked for."""
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import cross_val_score
+
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + 2.0 * np.eye(4)[y]
+    given = OneVsRest(NuSVM(kernel="precomputed"))
+    found = cross_val_score(given, X @ X.T, y, cv=3)
+    assert_allclose(found, cross_val_score(OneVsRest(NuSVM(kernel="linear")), X, y, cv=3))
+    assert not OneVsRest(NuSVM())._more_tags()["pairwise"]
