@@ -441,7 +441,7 @@ class _Protocol:
         """The tags as scikit-learn before 1.6 wants them."""
         return {
             "allow_nan": self._takes_nan(),
-            "pairwise": getattr(self, "kernel", None) == "precomputed",
+            "pairwise": self._is_pairwise(),
             "binary_only": self._estimator_type == "classifier" and not self._multi_class,
             "requires_y": True,
         }
@@ -449,6 +449,10 @@ class _Protocol:
     def _takes_nan(self):
         """Whether missing values in X end well; methods with members ask those."""
         return self._allow_nan
+
+    def _is_pairwise(self):
+        """Whether X is a kernel matrix."""
+        return getattr(self, "kernel", None) == "precomputed"
 
     def get_metadata_routing(self):
         """What scikit-learn's routing of metadata asks for."""

@@ -396,7 +396,7 @@ class _Protocol:
         """The tags as scikit-learn before 1.6 wants them."""
         return {
             "allow_nan": self._takes_nan(),
-            "pairwise": getattr(self, "kernel", None) == "precomputed",
+            "pairwise": self._is_pairwise(),
             "binary_only": self._estimator_type == "classifier" and not self._multi_class,
             "requires_y": True,
         }
@@ -404,6 +404,10 @@ class _Protocol:
     def _takes_nan(self):
         """Whether missing values in X end well; methods with members ask those."""
         return self._allow_nan
+
+    def _is_pairwise(self):
+        """Whether X is a kernel matrix."""
+        return getattr(self, "kernel", None) == "precomputed"
 
     def get_metadata_routing(self):
         """What scikit-learn's routing of metadata asks for."""
@@ -1137,11 +1141,9 @@ class OneVsRest(_Coded):
     ):
         self._set(locals())
 
-    def _more_tags(self):
+    def _is_pairwise(self):
         """A kernel matrix for base is one here, too: all classifiers see all rows."""
-        return super()._more_tags() | {
-            "pairwise": getattr(self.base, "kernel", None) == "precomputed"
-        }
+        return getattr(self.base, "kernel", None) == "precomputed"
 
     def _make_code(self, K):
         return one_vs_one_code(2) if K == 2 else 2 * np.eye(K, dtype=np.int8) - np.int8(1)
