@@ -982,7 +982,7 @@ def _isotonic(f, positive, w, report):
 
 
 # -- members --------------------------------------------------------------------------------------
-# >>> shared: deviations 2
+# >>> shared: numbers 1
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
@@ -997,7 +997,15 @@ def _deviations(X, C, mean, w):
     return found
 
 
-# <<< shared: deviations
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
+
+
+# <<< shared: numbers
 
 
 class _BuiltIn(_Protocol):
@@ -1340,14 +1348,6 @@ class _Combined(_Protocol):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the row has no names
             return self.predict(np.zeros((1, d))).shape == (1,)
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below BOUND."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 def _difference(p):

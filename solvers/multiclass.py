@@ -903,7 +903,7 @@ def decode(outputs, code, how="hinge"):
     return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
 
 
-# >>> shared: deviations 2
+# >>> shared: numbers 1
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
@@ -918,7 +918,15 @@ def _deviations(X, C, mean, w):
     return found
 
 
-# <<< shared: deviations
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
+
+
+# <<< shared: numbers
 
 
 def _least_squares(X, targets, weight, l2):
@@ -1090,14 +1098,6 @@ class _Coded(_Protocol):
             return False
         info = {"objective": self.objective_, "residual": self.residual_}
         return bool(self.callback(self, iteration, info))
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below BOUND."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
 
 
 class OneVsRest(_Coded):
