@@ -24,11 +24,12 @@ Departs   A member without error ends the run, and its vote is the largest befor
           depth 5 on ten sets 10.2 %, against 10.9 % with a vote of 18. One no better than guessing
           is left out and ends the run, with resampling after DRAWS samples. A sample with one class
           only is drawn again. t counts the members kept. sgn(0) = +1. Members vote -1 or +1: votes
-          of real-valued members, equation (3), are not offered. Of C4.5, the paper's trees, are
-          the gain ratio and the pessimistic estimate of errors. Not of C4.5: subtrees are replaced
-          where the estimate is no higher, not up to 0.1 higher, and never raised; a leaf has
-          min_samples_leaf rows, however many a node has; numeric features pay nothing for their
-          many cuts; categories are numbers cut in two; rows with a gap go to one side, whole.
+          of real-valued members, equation (3), are not offered. The paper's trees are C4.5's,
+          from which we have the gain ratio and the pessimistic estimate of errors. Unlike there,
+          a subtree is replaced where the estimate is no higher, not up to 0.1 higher, and never
+          raised; a leaf has min_samples_leaf rows, however many its node has; numeric features
+          pay nothing for their many cuts; categories are numbers, cut in two; a row with a gap
+          goes to one side as a whole.
 Symbols   paper      here        meaning                                        shape
           D_t        D           example weights, sum 1                         (n,)
           h_t        h           member's votes, -1 or +1                       (n,)
@@ -38,10 +39,12 @@ Use       m = AdaBoostNC(lam=2).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/adaboost_nc.py, MIT licence
 """
 
+import ast
 import copy
 import inspect
 import json
 import math
+import operator
 import os
 import platform
 import re
@@ -53,61 +56,1022 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-EPS = 2.0**-52  # an error below is none
-GUESSING = 1e-12  # ... and closer than this to 1/2, an error is that of guessing
-FLOOR = 1e-100  # weights never fall below, so that a row can come back after any number of rounds
-DRAWS = 10  # samples to try for a member that is better than guessing
-PLUS, MINUS = np.int8(1), np.int8(-1)  # the votes
+NO_ERROR = 2.0**-52  # A member with an error up to this makes none.
+GUESSING = 1e-12  # An error closer to 1/2 than this is that of guessing.
+FLOOR = 1e-100  # No weight falls below, so that a row can come back after any number of rounds.
+TRIES = 10  # So many samples are tried for both classes, and for a member that beats guessing.
+PLUS, MINUS = np.int8(1), np.int8(-1)  # The votes.
 USELESS = "no member was better than guessing"
+FOUND = "all members were trained"
+PERFECT = "a member made no error"
 
 
-# >>> shared: protocol 5
-FORMAT = 2  # of the model files
-BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+# >>> shared: jit 1
+def jit(function=None, inner=False, **options):
+    """njit with a disk cache; without one where no folder for it can be written. A kernel that only
+    kernels call is `inner`: it compiles a second faster."""
+    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
+    if function is None:
+        return lambda f: jit(f, **options)
+    keep = function.__module__ != "__main__"  # Run as a script, the file is another module.
+    # The cache keeps NamedTuples by their module: each name of it gets files of its own.
+    function.__qualname__ = f"{function.__module__}.{function.__name__}"
+    try:
+        compiled = njit(cache=keep, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+    for name in ("load_overload", "save_overload") if hasattr(compiled, "_cache") and keep else ():
+        call = getattr(compiled._cache, name)
+        setattr(compiled._cache, name, lambda *args, call=call: _or_compile(call, args))
+    return compiled
+
+
+# <<< shared: jit
+
+
+# -- kernels ------------------------------------------------------------------------------------
+@jit
+def _boost(D, y, leaf, signs, votes, t, lam, top, P):
+    """Table I after the training of member t: overwrites D and votes, with P as space, unless the
+    member, which votes signs[leaf], is no better than guessing. Returns its error, alpha_t (top if
+    it makes no error), Z_t and whether it is better."""
+    # Equation (2): the weights D_t p_t^lam of the rows that are right, and of those that are wrong.
+    error = right = wrong = 0.0
+    for i in range(D.size):
+        P[i] = D[i]
+        h = signs[leaf[i]]
+        if lam > 0.0:
+            P[i] *= (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
+        is_right = 0.5 + 0.5 * h * y[i]  # Without branches, which nothing could predict.
+        error += (1.0 - is_right) * D[i]
+        right += is_right * P[i]
+        wrong += (1.0 - is_right) * P[i]
+    useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
+
+    # The vote of the member.
+    alpha = 1.0
+    if useful:
+        alpha = 0.5 * math.log(right / max(wrong, NO_ERROR * right)) if error > NO_ERROR else top
+    down, up = math.exp(-alpha), math.exp(alpha)
+    Z = right * down + wrong * up
+
+    # The next weights.
+    if useful:
+        down, up = down / Z, up / Z
+        for i in range(D.size):
+            h = signs[leaf[i]]
+            votes[i] += h
+            D[i] = max(P[i] * (down if h * y[i] > 0.0 else up), FLOOR)
+    return error, alpha, Z, useful
+
+
+def _draw_rows(D, y, rng):
+    """How often each of n rows is drawn with the probabilities D: the running sums of n + 1
+    exponential gaps, over their total, are n uniform points in ascending order. Drawn again, TRIES
+    times at the most, while one of the classes is missing."""
+    ends = np.cumsum(D)
+    for _ in range(TRIES):
+        points = np.cumsum(rng.standard_exponential(D.size + 1))
+        below = np.searchsorted(points[:-1], ends[:-1] * points[-1], side="right")
+        counts = np.diff(below, prepend=0, append=D.size).astype(np.float64)
+        if abs(counts @ y) < D.size:
+            break
+    return counts
+
+
+@jit
+def _fill_examples(weight, y, unit, drawn, shift, GH):
+    """Examples as the trees want them, their weights in whole units: rows of any weight > 0 count
+    once, but each time that they were drawn if these weights are numbers of draws."""
+    for i in range(weight.size):
+        w = np.int64(weight[i] * unit + 0.5)
+        GH[i, 0] = -w if y[i] > 0.0 else w
+        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
+
+
+# >>> shared: tree 9
+BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
+BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
+QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
+SUM_BITS = 62  # A node's sum has so many bits: those of its weight, then of its number of rows.
+AHEAD = 64  # Rows that lie far apart are touched so many at a time before they are added up.
+SCATTERED = 6  # Rows lie far apart where not even one row in so many is in the node.
+SORTED = 8  # The rows of a node are sorted where they are fewer than the bins over this number.
+GAIN_TIE = 1e-11  # Gains that differ by this part of the node's weight are equal: the first wins.
+Z_SQUARED = 0.454936  # The squared normal quantile at 25 %, the confidence of C4.5's pruning.
+XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
+FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # The upper and lower half of its factor.
+HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # What cuts a number of 64 bits into halves.
+DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
+DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
+ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
+CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
+TREE_LIMITS = {  # The rules of the parameters that limit trees.
+    "max_depth": "None or an integer >= 1",
+    "min_samples_leaf": "an integer >= 1",
+    "max_leaf_nodes": "None or an integer >= 2",
+    "max_bins": "None or an integer from 2 to 256",
+}
+# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them. Fields
+# of a np.record are attributes without the compiler, too; files hold plain records.
+GROWING = np.dtype((np.record, np.dtype(  # A node of a tree that grows; child + 1 is on the right.
+    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
+     ("low", "f8"), ("high", "f8"),
+     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
+     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+)))  # fmt: skip
+NODE = np.dtype(  # A node of a finished tree; child = 0 marks a leaf.
+    [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
+     ("missing_left", "i8")], align=True
+)  # fmt: skip
+
+
+class Data(NamedTuple):
+    """What trees are grown on: n rows of d features, each cut into bins."""
+
+    codes: np.ndarray  # (n, d): how many thresholds of its feature lie below a value.
+    by_feature: np.ndarray  # (n, d): the same, column after column.
+    n_codes: np.ndarray  # (d,): codes of a feature's known values; the next one is "missing".
+    GH: np.ndarray  # (n, 2): the gradient and the weight of each row, see `Grower`.
+    shift: int  # The number of rows has so many bits, below those of the weight.
+
+
+class Rules(NamedTuple):
+    """Which trees are grown. None stands for no limit, and for no such rule."""
+
+    criterion: int = CRITERIA["gini"]
+    max_depth: int | None = None
+    min_leaf: int = 1  # Fewest rows of a leaf.
+    max_leaves: int | None = None  # With a limit, the node of the highest gain is split first.
+    min_decrease: float = 0.0  # Least gain, as part of the weight of all rows.
+    min_weight: int = 1  # Least weight of a leaf.
+    l2: float | None = None  # A leaf is worth -g / (h + l2); None: its g are of two classes.
+    monotone: np.ndarray | None = None  # (d,): the value may only rise (1) or fall (-1).
+    n_drawn: int | None = None  # Features that are drawn for each split.
+    few: int = 0  # Nodes of so many rows have them sorted, instead of a histogram.
+
+
+class Space(NamedTuple):
+    """What is overwritten when a tree grows. Kernels choose by what is None when they compile."""
+
+    nodes: np.ndarray  # The tree.
+    leaf: np.ndarray  # (n,): each row's node.
+    rows: np.ndarray  # (n,): those of a node stand together, from its start to its stop.
+    spare: np.ndarray  # (n,): rows on their way.
+    ahead: np.ndarray  # (AHEAD,): what was touched.
+    opened: np.ndarray  # Nodes that can be split, on a stack.
+    free: np.ndarray  # Slots of `hist` that no node has, on a stack.
+    bins: np.ndarray  # (bins, 2): the histogram of one feature.
+    found: np.ndarray  # (bins,): the codes of its bins, where empty ones are left out.
+    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, where all are needed.
+    order: np.ndarray | None  # (d, n): `rows` in the order of each feature, where bins are exact.
+    near: np.ndarray | None  # (few,): the rows of a small node in the order of a feature.
+    draws: tuple | None  # Where features are drawn: (1,) of the random numbers, (d,) the features.
+
+
+# -- bins ---------------------------------------------------------------------------------------
+def bin_edges(X, max_bins, weight=None):
+    """Thresholds of each feature: midpoints between neighbouring values if there are at most
+    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
+
+    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
+    none. Of more than BIN_ROWS rows a part decides where they are.
+    """
+    if weight is not None and not weight.all():
+        X, weight = X[weight > 0], weight[weight > 0]
+    n, edges = len(X), []
+    rows = slice(None)
+    if max_bins is not None and n > BIN_ROWS:
+        i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+        rows = i * stride + (i * 2654435761 >> 15) % stride  # One of every stride, scattered.
+    columns = np.array(X[rows].T, order="C")
+    columns.sort(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(X.sum(axis=0))
+    for j, values in enumerate(columns):
+        seen = rows
+        steps = np.flatnonzero(values[1:] > values[:-1])  # None from or to NaN, which comes last.
+        if values.size < n and steps.size < max_bins:
+            seen = slice(None)  # Perhaps few values in all: then none may be overlooked.
+            values = np.sort(X[:, j])
+            steps = np.flatnonzero(values[1:] > values[:-1])
+        bins = n if max_bins is None else max_bins - missing[j]
+        if steps.size >= bins:
+            known = values.size - np.isnan(values).sum() if missing[j] else values.size
+            parts = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+            if weight is None:
+                last = np.ceil(parts * known).astype(np.int64) - 1
+            else:
+                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
+                last = np.searchsorted(sums, parts * sums[-1])
+            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
+            steps = steps[np.diff(steps, prepend=-1) > 0]
+        low, high = values[steps], values[steps + 1]
+        middle = 0.5 * low + 0.5 * high
+        edges.append(np.where((low <= middle) & (middle < high), middle, low))
+    return edges
+
+
+@jit
+def _encode(X, edges, n_codes, low, scale, table, codes):
+    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            x = X[i, j]
+            if x != x:
+                codes[i, j] = n_codes[j]
+                continue
+            at = (x - low[j]) * scale[j]
+            cell = 0 if at < 0.0 else BIN_CELLS - 1 if at >= BIN_CELLS else np.int64(at)
+            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
+            while first + 1 < last:  # Rarely: most cells hold one threshold at the most.
+                middle = (first + last) >> 1
+                if x > edges[j, middle]:
+                    first = middle + 1
+                else:
+                    last = middle
+            codes[i, j] = first + (x > edges[j, first])
+
+
+# -- histograms ---------------------------------------------------------------------------------
+@jit(inner=True)
+def _add(sums, g, h, l2):
+    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
+    if l2 is None:
+        sums[1 * (g > 0)] += h
+    else:
+        sums[0] += g
+        sums[1] += h
+
+
+@jit(inner=True)
+def _sums(bins, c, shift, l2):
+    """Sums of g and h in a bin."""
+    if l2 is None:
+        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
+    else:
+        return bins[c, 0], bins[c, 1]
+
+
+@jit(inner=True)
+def _measure(codes, GH, rows, ahead, hist, node, other, few, l2):
+    """Sums over the rows of a node, per feature and bin; overwrites hist[node.slot], if the node
+    needs it or its larger sibling, whose sums are those of their parent without the node's: it has
+    the parent's slot. The root is its own sibling.
+
+    Rows that lie far apart are touched AHEAD at a time first, so that their cache misses overlap.
+    """
+    if hist is None:
+        return
+    start, stop = node.start, node.stop
+    is_other = other.slot != node.slot and not other.is_leaf and other.stop - other.start > few
+    if not is_other and (node.is_leaf or stop - start <= few):
+        return
+    n, d = codes.shape
+    sums = hist[node.slot]
+    for j in range(d):
+        for c in range(sums.shape[1]):
+            sums[j, c, 0] = sums[j, c, 1] = 0
+    if stop - start == n:  # All rows, in their order: a sixth of a round of stumps.
+        for i in range(n):
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                _add(sums[j, codes[i, j]], g, h, l2)
+        return
+    for first in range(start, stop, AHEAD):
+        last = min(first + AHEAD, stop)
+        if SCATTERED * (stop - start) < n:
+            for k in range(first, last):
+                i = rows[k]
+                ahead[k - first] = GH[i, 0] + codes[i, 0] + codes[i, d - 1]
+        for k in range(first, last):
+            i = rows[k]
+            g, h = GH[i, 0], GH[i, 1]
+            for j in range(d):
+                _add(sums[j, codes[i, j]], g, h, l2)
+    if is_other:
+        rest = hist[other.slot]
+        for j in range(d):
+            for c in range(sums.shape[1]):
+                rest[j, c, 0] -= sums[j, c, 0]
+                rest[j, c, 1] -= sums[j, c, 1]
+
+
+@jit(inner=True)
+def _sort_few(codes, rows, node, j, near):
+    """The node's rows in the order of feature j, by insertion; overwrites near."""
+    for a in range(node.stop - node.start):
+        i, b = rows[node.start + a], a
+        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
+            near[b] = near[b - 1]
+            b -= 1
+        near[b] = i
+
+
+@jit(inner=True)
+def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
+    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
+    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+    m, last = 0, -1
+    for k in range(start, stop):
+        i = rows[k]
+        if codes[i, j] != last:
+            last = codes[i, j]
+            found[m] = last
+            bins[m, 0] = bins[m, 1] = 0
+            m += 1
+        _add(bins[m - 1], GH[i, 0], GH[i, 1], l2)
+    bins[m, 0] = bins[m, 1] = 0
+    return m
+
+
+@jit(inner=True)
+def _fill(codes, GH, rows, node, j, m, l2, bins):
+    """Histogram of one feature; overwrites bins (m + 1, 2)."""
+    for c in range(m + 1):
+        bins[c, 0] = bins[c, 1] = 0
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        _add(bins[codes[i, j]], GH[i, 0], GH[i, 1], l2)
+
+
+# -- splits -------------------------------------------------------------------------------------
+@jit(inner=True)
+def _output(g, h, l2, node):
+    """Best value of a leaf within the bounds of the node."""
+    return min(max(-g / (h + l2), node.low), node.high)
+
+
+@jit(inner=True)
+def _impurity(g, h, criterion, l2, monotone, node):
+    """Impurity of rows of a node times their weight h; g is the difference of the classes' weights.
+    With l2: the least of g v + (h + l2) v^2 / 2."""
+    if l2 is not None:
+        if monotone is None:
+            return -0.5 * g * g / (h + l2)
+        else:
+            v = _output(g, h, l2, node)
+            return (g + 0.5 * (h + l2) * v) * v
+    else:
+        if criterion == 0:
+            return 0.5 * (h - abs(g))
+        if criterion == 1:
+            return 0.5 * (h - g * g / h)
+        total = 0.0
+        for part in (0.5 * (h - g), 0.5 * (h + g)):
+            if part > 0.0:
+                total -= part * math.log2(part / h)
+        return total
+
+
+@jit(inner=True)
+def _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
+    """Whether a cut would make the value fall where it may only rise, or rise where only fall."""
+    if monotone is None:
+        return False
+    else:
+        return monotone[j] * (_output(gr, hr, l2, node) - _output(gl, hl, l2, node)) < 0.0
+
+
+@jit(inner=True)
+def _scan(bins, m, node, shift, rules, j):
+    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
+
+    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
+    there (if there are none: whether most of the weight does), and the sums on the left.
+    """
+    criterion, l2, monotone = rules.criterion, rules.l2, rules.monotone
+    g, h = node.g, node.h
+    weight, mask = float(h >> shift), (1 << shift) - 1
+    parent = _impurity(float(g), weight, criterion, l2, monotone, node)
+    tie = GAIN_TIE * weight
+    best = -weight if l2 is None else 0.0  # With l2 a cut has to pay.
+    cut, missing_left = -1, 0
+    best_g, best_h = g, h
+    missing_g, missing_h = _sums(bins, m, shift, l2)
+    for side in range(2 if missing_h > 0 else 1):
+        left_g, left_h = side * missing_g, side * missing_h
+        for c in range(m):
+            bin_g, bin_h = _sums(bins, c, shift, l2)
+            left_g += bin_g
+            left_h += bin_h
+            wl, wr = left_h >> shift, (h - left_h) >> shift
+            if bin_h == 0 or wl < rules.min_weight or wr < rules.min_weight:
+                continue
+            if (left_h & mask) < rules.min_leaf or ((h - left_h) & mask) < rules.min_leaf:
+                continue
+            gl, hl = float(left_g), float(wl)
+            gr, hr = float(g - left_g), float(wr)
+            gain = parent - _impurity(gl, hl, criterion, l2, monotone, node)
+            gain -= _impurity(gr, hr, criterion, l2, monotone, node)
+            if l2 is not None:
+                tie = GAIN_TIE * (gain - parent)
+            if _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
+                continue
+            if gain > best + tie:
+                best, cut, missing_left = gain, c, side
+                best_g, best_h = left_g, left_h
+    if missing_h == 0:
+        missing_left = int(2 * (best_h >> shift) >= h >> shift)
+    if cut >= 0 and best < 0.0:
+        best = 0.0  # It was rounding.
+    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+
+
+@jit(inner=True)
+def _random_below(state, m):
+    """A random number from 0 to m - 1, by xorshift64*."""
+    x = state[0]
+    x ^= x >> XORSHIFT[0]
+    x ^= x << XORSHIFT[1]
+    x ^= x >> XORSHIFT[2]
+    state[0] = x
+    bits, mask, one = HALF
+    high, low = x >> bits, x & mask
+    # The upper half of the product, modulo 2^64, of x and the factor: no part of it overflows.
+    half = (high * FACTOR[1] & mask) + (low * FACTOR[0] & mask) + (low * FACTOR[1] >> bits)
+    return (np.int64((half & mask) >> one) * m) >> 31
+
+
+@jit(inner=True)
+def _feature(draws, a, d, is_new):
+    """The feature that is looked at as number a of d; a new one is drawn of those left."""
+    if draws is None:
+        return a
+    else:
+        state, features = draws
+        if is_new:
+            b = a + _random_below(state, d - a)
+            features[a], features[b] = features[b], features[a]
+        return features[a]
+
+
+@jit(inner=True)
+def _tie(gain, g, weight, l2):
+    """By how much the gains of two features may differ and yet be equal."""
+    if l2 is None:
+        return GAIN_TIE * weight
+    else:
+        return GAIN_TIE * (gain + 0.5 * g * g / (weight + l2))
+
+
+@jit(inner=True)
+def _code(bins, m, cut, n_codes, found, is_condensed, shift, l2):
+    """The last code on the left of a cut: in the middle of the bins without rows, if there are any
+    and the rows are of two classes. Known values against the missing ones: all codes."""
+    right, code = cut + 1, found[cut] if is_condensed else cut
+    while right < m and _sums(bins, right, shift, l2)[1] == 0:
+        right += 1
+    if right == m:
+        return n_codes - 1
+    if l2 is not None:
+        return code
+    last = found[right] if is_condensed else right
+    return max(code, (code + last - 1) >> 1)
+
+
+@jit(inner=True)
+def _find(data, rules, node, rows, bins, found, hist, order, near, draws):
+    """Write the best split over all features into the node, or over the first n_drawn in random
+    order that can be split; its gain is -1 where there is none.
+
+    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
+    least average gain, the ratio of the gain and the entropy of the cut decides.
+    """
+    codes, GH, n_codes = data.codes, data.GH, data.n_codes
+    shift, l2 = data.shift, rules.l2
+    weight, is_ratio = float(node.h >> shift), rules.criterion == 3
+    is_few = node.stop - node.start <= rules.few
+    is_condensed = is_few or order is not None
+    node.gain = best = -1.0
+    total, candidates = 0.0, 0
+    n_seen = d = codes.shape[1]
+    for turn in range(2 if is_ratio else 1):
+        for a in range(n_seen):
+            if turn == 0 and candidates == rules.n_drawn:
+                n_seen = a
+                break
+            j = _feature(draws, a, d, turn == 0)
+
+            # Its histogram, of m bins with known values; the next bin has the missing ones.
+            sums, m = bins, n_codes[j]
+            if near is not None and is_few:
+                _sort_few(codes, rows, node, j, near)
+                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
+            elif order is not None:
+                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
+            elif draws is not None:
+                _fill(codes, GH, rows, node, j, m, l2, bins)
+            elif hist is not None:
+                sums = hist[node.slot, j]
+            if is_condensed:
+                m -= found[m - 1] == n_codes[j]
+
+            # Its best cut, and how good that is.
+            gain, cut, missing_left, left_g, left_h = _scan(sums, m, node, shift, rules, j)
+            if gain < 0.0:
+                continue
+            if turn == 0:
+                total += gain
+                candidates += 1
+            score, tie = gain, _tie(gain, float(node.g), weight, l2)
+            if is_ratio:
+                if turn == 0:  # First the average gain, then the ratios.
+                    continue
+                balance, tie = weight - 2.0 * float(left_h >> shift), GAIN_TIE
+                entropy = _impurity(balance, weight, rules.criterion, l2, rules.monotone, node)
+                is_good = gain >= total / candidates - GAIN_TIE * weight
+                score = gain / entropy if is_good else -1.0
+            if score > best + tie or best < 0.0 <= score:
+                best = score
+                node.gain, node.feature, node.missing_left = gain, j, missing_left
+                node.left_g, node.left_h = left_g, left_h
+                node.code = _code(sums, m, cut, n_codes[j], found, is_condensed, shift, l2)
+
+
+# -- growth -------------------------------------------------------------------------------------
+@jit(inner=True)
+def _plant(GH, rows, n_rows, shift, rules, root):
+    """Make the root, of the first n_rows of rows."""
+    g = h = np.int64(0)
+    for a in range(n_rows):
+        i = a if n_rows == GH.shape[0] else rows[a]
+        g += GH[i, 0]
+        h += GH[i, 1]
+    root.g, root.h = g, h
+    root.start, root.stop = 0, n_rows
+    root.depth = root.child = root.is_cut = 0
+    root.low, root.high = -math.inf, math.inf
+    weight = h >> shift
+    root.is_leaf = rules.max_depth == 0 or weight == 0 or (rules.l2 is None and abs(g) == weight)
+
+
+@jit(inner=True)
+def _open(node, left, right, shift, rules):
+    """Make the children of a node that has a split."""
+    left.g, left.h = node.left_g, node.left_h
+    right.g, right.h = node.g - node.left_g, node.h - node.left_h
+    for child in (left, right):
+        child.depth = node.depth + 1
+        child.child = child.is_cut = 0
+        child.low, child.high = node.low, node.high
+        is_pure = rules.l2 is None and abs(child.g) == child.h >> shift
+        is_small = (child.h & ((1 << shift) - 1)) < 2 * rules.min_leaf
+        child.is_leaf = child.depth == rules.max_depth or is_small or is_pure
+    _bound(node, left, right, shift, rules.l2, rules.monotone)
+
+
+@jit(inner=True)
+def _bound(node, left, right, shift, l2, monotone):
+    """Keep the values below the children apart where they may only rise or fall with the feature of
+    the node: at the middle of the children's own values."""
+    if monotone is not None and monotone[node.feature] != 0:
+        middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, node)
+        middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, node)
+        if monotone[node.feature] > 0:
+            left.high = right.low = middle
+        else:
+            left.low = right.high = middle
+
+
+@jit(inner=True)
+def _partition(by_feature, rows, spare, node, missing):
+    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
+    j, code, missing_left = node.feature, node.code, node.missing_left
+    left, right = node.start, 0
+    for k in range(node.start, node.stop):
+        i = rows[k]
+        c = by_feature[i, j]
+        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
+        rows[left] = i
+        spare[right] = i
+        left += goes_left
+        right += 1 - goes_left
+    for k in range(right):
+        rows[left + k] = spare[k]
+    return left
+
+
+@jit(inner=True)
+def _part_orders(by_feature, order, spare, node, missing):
+    """The same for the rows in the order of each feature, where there are such."""
+    if order is not None:
+        for j in range(order.shape[0]):
+            _partition(by_feature, order[j], spare, node, missing)
+
+
+@jit(inner=True)
+def _settle(leaf, rows, node, k):
+    """Node k is the leaf of its rows."""
+    for a in range(node.start, node.stop):
+        leaf[rows[a]] = k
+
+
+@jit(inner=True)
+def _settle_children(by_feature, leaf, rows, node, missing):
+    """Both children are leaves: their rows need not be parted."""
+    j, code, to_left = node.feature, node.code, node.missing_left == 1
+    child, is_whole = node.child, node.stop - node.start == leaf.size
+    for a in range(node.start, node.stop):
+        i = a if is_whole else rows[a]
+        c = by_feature[i, j]
+        leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+
+
+@jit(nogil=True)
+def _grow(data, rules, space, n_rows):
+    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
+    returns the number of nodes.
+
+    Of two siblings only the smaller one's histogram is built. The smaller is split first: then
+    log2(n) + 2 histograms are enough. With max_leaves > 0 the highest gain comes first, and as many
+    histograms as leaves are needed. Where features are drawn, or rows are few, features get
+    histograms one at a time.
+    """
+    data, rules, space = Data(*data), Rules(*rules), Space(*space)
+    nodes, opened, free = space.nodes, space.opened, space.free
+    rows, leaf, ahead = space.rows, space.leaf, space.ahead
+    codes, by_feature, GH = data.codes, data.by_feature, data.GH
+    for a in range(free.size):
+        free[a] = a
+    n_nodes, n_open, n_free = 1, 0, free.size - 1
+    _plant(GH, rows, n_rows, data.shift, rules, nodes[0])
+    nodes[0].slot = n_free
+    min_gain = rules.min_decrease * float(nodes[0].h >> data.shift)
+    small, large = 0, -1  # The new nodes; -1: none.
+    while True:
+        # Find the best split of each new node: it is open if there is one, else a leaf.
+        if small >= 0:
+            node, other = nodes[small], nodes[max(large, 0)]
+            _measure(codes, GH, rows, ahead, space.hist, node, other, rules.few, rules.l2)
+        for k in (large, small):
+            if k < 0:
+                continue
+            node = nodes[k]
+            if not node.is_leaf:
+                _find(
+                    data, rules, node, rows, space.bins, space.found, space.hist, space.order,
+                    space.near, space.draws,
+                )  # fmt: skip
+                node.is_leaf = node.gain < min_gain
+            if node.is_leaf:
+                _settle(leaf, rows, node, k)
+                free[n_free] = node.slot
+                n_free += 1
+            else:
+                opened[n_open] = k
+                n_open += 1
+        if n_open == 0 or n_nodes == 2 * rules.max_leaves - 1:
+            break
+
+        # Open the node that was found last, or the one of the highest gain.
+        n_open -= 1
+        for a in range(n_open if rules.max_leaves > 0 else 0):
+            if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
+                opened[a], opened[n_open] = opened[n_open], opened[a]
+        node, left, right = nodes[opened[n_open]], nodes[n_nodes], nodes[n_nodes + 1]
+        node.child = n_nodes
+        n_nodes += 2
+        _open(node, left, right, data.shift, rules)
+        missing = data.n_codes[node.feature]
+
+        # Part its rows, which two leaves do not need.
+        if left.is_leaf and right.is_leaf:
+            _settle_children(by_feature, leaf, rows, node, missing)
+            free[n_free] = node.slot
+            n_free += 1
+            small = large = -1
+        else:
+            middle = _partition(by_feature, rows, space.spare, node, missing)
+            _part_orders(by_feature, space.order, space.spare, node, missing)
+            left.start, right.stop = node.start, node.stop
+            left.stop = right.start = middle
+            small = node.child + (middle - node.start > node.stop - middle)
+            large = 2 * node.child + 1 - small
+            n_free -= 1
+            nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+
+    for a in range(n_open):  # There are enough leaves: what is open is one, too.
+        k = np.int64(opened[a])
+        nodes[k].is_leaf = 1
+        _settle(leaf, rows, nodes[k], k)
+    return n_nodes
+
+
+# -- finished trees -----------------------------------------------------------------------------
+def _pessimistic(wrong, weight):
+    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
+    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    many = np.maximum(wrong, 1.0)
+    half = np.minimum(many + 0.5, weight)
+    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
+
+
+def prune(nodes, shift):
+    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
+    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
+    weight = (nodes["h"] >> shift).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # What a unit of weight stands for.
+    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
+    names = "g", "h", "child", "is_leaf", "is_cut"
+    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
+        if not is_leaf[k]:
+            below = errors[child[k]] + errors[child[k] + 1]
+            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
+    for k in range(len(nodes)):
+        if is_leaf[k] and child[k]:
+            for c in (child[k], child[k] + 1):
+                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+
+
+class Grower:
+    """Grows trees on the rows of X, cut into at most max_bins bins a feature (None: exact ones).
+
+    data : GH (n, 2) is to be filled before `grow`, with whole numbers, so that sums are exact in
+        any order: the gradient -w y, and the weight w times 2^shift plus the number of rows that it
+        stands for. The sum of all w may be up to `full`. With an l2, of gradient boosting, they are
+        the first and second derivatives of a loss instead
+    rules : of all trees; l2 and min_weight may change from one to the next
+    space : after `grow`, `leaf` has each row's node among those of the tree. Where features are
+        drawn, `draws` are to be set before
+    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
+    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
+    """
+
+    def __init__(self, X, max_bins, rules, weight=None, most=0):
+        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
+        n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+        self.edges = np.full((d, n_codes.max()), np.inf)
+        for j in range(d):
+            self.edges[j, : edges[j].size] = edges[j]
+        if max_bins is None:
+            codes, self.order = self._rank(X, edges, n_codes)
+        else:
+            codes, self.order = self._cut(X, edges, n_codes), None
+        by_feature = np.asfortranarray(codes)
+        self.is_drawn = rules.n_drawn is not None
+        self.most = max(n, most)
+        shift = self.most.bit_length()
+        self.full = 2.0 ** (SUM_BITS - shift)
+        self.data = Data(by_feature if self.is_drawn else codes, by_feature, n_codes, None, shift)
+        self.rules = rules._replace(
+            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
+            max_leaves=rules.max_leaves or 0,
+            n_drawn=rules.n_drawn if self.is_drawn else d,
+        )
+        self.columns = None
+        self._allocate()
+
+    def _allocate(self):
+        """Space to grow trees in."""
+        (n, d), rules = self.data.codes.shape, self.rules
+        is_exact = self.order is not None
+        leaves = min(n, self.most // rules.min_leaf, 2 ** min(rules.max_depth, 31))
+        leaves = max(1, min(leaves, rules.max_leaves or n))
+        slots = leaves if rules.max_leaves else min(n.bit_length() + 2, rules.max_depth)
+        slots = max(1, slots)
+        bins = n + 1 if is_exact else int(self.data.n_codes.max()) + 1
+        is_sorted = not is_exact and rules.criterion < 2 and rules.max_depth > 1
+        few = bins // SORTED if is_sorted else 0  # Logarithms cost more than histograms.
+        self.data = self.data._replace(GH=np.empty((n, 2), dtype=np.int64))
+        self.rules = rules._replace(few=few)
+        self.space = Space(
+            nodes=np.zeros(2 * leaves - 1, dtype=GROWING),
+            leaf=np.empty(n, dtype=np.int32),
+            rows=np.arange(n, dtype=np.int32),
+            spare=np.empty(n, dtype=np.int32),
+            ahead=np.empty(AHEAD, dtype=np.int64),
+            opened=np.empty(slots, dtype=np.int32),
+            free=np.empty(slots, dtype=np.int32),
+            bins=np.empty((bins, 2), dtype=np.int64),
+            found=np.empty(bins, dtype=np.int32),
+            hist=None if is_exact or self.is_drawn else np.empty((slots, d, bins, 2), np.int64),
+            order=None,
+            near=np.empty(few, dtype=np.int32) if is_sorted else None,
+            draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
+        )
+        self.in_order = True  # Whether `rows` are in their order.
+
+    def fork(self, columns=None):
+        """A grower with space of its own, for another thread, on all features or on a part."""
+        twin = copy.copy(self)
+        if columns is not None:
+            data, rules = self.data, self.rules
+            layout = "C" if data.codes.flags.c_contiguous else "F"
+            codes = np.array(data.codes[:, columns], order=layout)
+            twin.columns = columns
+            twin.order = None if self.order is None else self.order[columns]
+            twin.data = data._replace(
+                codes=codes, by_feature=np.asfortranarray(codes), n_codes=data.n_codes[columns]
+            )
+            if rules.monotone is not None:
+                twin.rules = rules._replace(monotone=rules.monotone[columns])
+        twin._allocate()
+        return twin
+
+    def _rank(self, X, edges, n_codes):
+        """Codes of exact bins, column after column, and the rows in the order of each feature."""
+        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
+        for j, column in enumerate(X.T):
+            codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
+            order[j] = np.argsort(codes[j], kind="stable")
+        return codes.T, order
+
+    def _cut(self, X, edges, n_codes):
+        """Codes of at most 256 bins, row after row."""
+        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+        with np.errstate(over="ignore"):
+            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+        low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
+        table = np.zeros((X.shape[1], BIN_CELLS + 1), dtype=np.uint8)
+        for j, edge in enumerate(edges):
+            with np.errstate(over="ignore"):
+                cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
+            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
+        codes = np.empty(X.shape, dtype=np.uint8)
+        with np.errstate(over="ignore"):
+            _encode(X, self.edges, n_codes, low, scale, table, codes)
+        return codes
+
+    def grow(self, rows=None):
+        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
+        collected for `pack`."""
+        space, order = self.space, self.order
+        if rows is not None:
+            space.rows[: len(rows)] = rows
+        elif not self.in_order:
+            space.rows[:] = np.arange(len(space.rows))
+        self.in_order = rows is None and self.rules.max_depth <= 1  # The root's are never moved.
+        if order is not None:
+            if rows is not None:
+                chosen = np.zeros(order.shape[1], dtype=bool)
+                chosen[rows] = True
+                order = order[chosen[order]].reshape(len(order), -1)
+            space = space._replace(order=order.copy() if rows is None else order)
+        n_rows = len(space.rows) if rows is None else len(rows)
+        # As tuples: NamedTuples of one name in several files would each time be looked up anew.
+        count = _grow(tuple(self.data), tuple(self.rules), tuple(space), n_rows)
+        nodes = space.nodes[:count].copy()
+        if self.columns is not None:
+            nodes["feature"] = self.columns[nodes["feature"]]
+        return nodes
+
+    def pack(self, trees):
+        """Finished trees, one after the other, and where each starts; the last start is the end."""
+        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
+        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+        tree = np.repeat(np.arange(len(trees)), np.diff(first))
+        keep = nodes["is_cut"] == 0
+        place = np.cumsum(keep) - keep  # The place of a node among those kept.
+        starts = np.append(place, keep.sum())[first]
+        child = place[first[tree] + nodes["child"]] - starts[tree]
+        weight, inner = nodes["h"] >> self.data.shift, nodes["is_leaf"] == 0
+        packed = np.zeros(len(nodes), dtype=NODE)
+        packed["value"] = -nodes["g"] / (weight + (self.rules.l2 or 0.0))
+        if self.rules.monotone is not None:
+            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
+        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
+        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
+        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        for name in ("threshold", "gain", "child", "feature", "missing_left"):
+            packed[name][~inner] = 0
+        return packed[keep], starts
+
+
+def check_trees(nodes, starts, n_features):
+    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
+    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
+    if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
+        return False
+    sizes = np.diff(starts)
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
+        return False
+    size = np.repeat(sizes, sizes)
+    place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
+    child, feature = nodes["child"], nodes["feature"]
+    numbers = nodes["value"], nodes["gain"]
+    good = (child == 0) | (place < child) & (child < size - 1)
+    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
+    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    return bool(good.all())
+
+
+@jit(nogil=True)
+def _add_trees(nodes, starts, weights, X, out):
+    """out (n,) += sum over the trees of weight times value."""
+    for i in range(X.shape[0]):
+        total = out[i]
+        for t in range(weights.size):
+            node = nodes[starts[t]]
+            while node["child"] > 0:
+                x = X[i, node["feature"]]
+                right = x > node["threshold"] if x == x else node["missing_left"] == 0
+                node = nodes[starts[t] + node["child"] + right]
+            total += weights[t] * node["value"]
+        out[i] = total
+
+
+@jit(nogil=True)
+def _add_deep_trees(nodes, starts, weights, X, out):
+    """The same in another order: half the time for deep trees, three times for stumps."""
+    at = np.empty(ABREAST, dtype=np.int64)
+    for chunk in range(0, X.shape[0], DEEP_ROWS):
+        end = min(chunk + DEEP_ROWS, X.shape[0])
+        for t in range(weights.size):
+            for first in range(chunk, end, ABREAST):
+                m, is_inner = min(ABREAST, end - first), True
+                for a in range(m):
+                    at[a] = starts[t]
+                while is_inner:
+                    is_inner = False
+                    for a in range(m):
+                        node = nodes[at[a]]
+                        x = X[first + a, node["feature"]]
+                        right = (x > node["threshold"]) | ((x != x) & (node["missing_left"] == 0))
+                        at[a] = starts[t] + node["child"] + right if node["child"] > 0 else at[a]
+                        is_inner |= node["child"] > 0
+                for a in range(m):
+                    out[first + a] += weights[t] * nodes[at[a]]["value"]
+
+
+def sum_trees(nodes, starts, weights, X, n_jobs=1):
+    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    out = np.zeros(X.shape[0])
+    add = _add_trees if nodes.size < DEEP else _add_deep_trees
+    if n_jobs == 1:
+        add(nodes, starts, weights, X, out)
+        return out
+    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
+    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
+        for job in jobs:
+            job.result()
+    return out
+
+
+# <<< shared: tree
+
+
+# >>> shared: cache 1
+def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
+    """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
+    kernels are compiled."""
+    try:
+        return call(*args)
+    except Exception as error:  # Damaged files make unpickling and linking raise anything.
+        index = call.__self__._cache_file._index_path
+        with suppress(OSError):
+            os.unlink(index)  # Or it might lead to the data of an earlier version.
+        if not told:
+            told.append(call)
+            warnings.warn(
+                f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
+                "are compiled instead. Free space on the disk, or delete that folder",
+                stacklevel=2,
+            )
+
+
+# <<< shared: cache
+
+
+# >>> shared: estimator 1
+BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
+COMMON = {  # The rules of the parameters that mean the same everywhere.
+    "class_weight": "None, 'balanced' or a dict from class to factor",
+    "n_jobs": "None, an integer >= 1 or an integer <= -1",
+    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "callback": "None or a function",
+}
+KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+    "a number": lambda v: v == v,
+    "a finite number": lambda v: abs(v) < np.inf,
+    "a share": lambda v: v == v,
+    "an integer": lambda v: isinstance(v, (int, np.integer)),
+    "a function": callable,
+    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
+    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
+}
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
     """The result is not as exact as asked for."""
-
-
-def kernel(function=None, **options):
-    """njit with a disk cache; without one where no folder for it can be written."""
-    if function is None:
-        return lambda f: kernel(f, **options)
-    cache = function.__module__ != "__main__"  # run as a script, the file is another module
-    try:
-        compiled = njit(cache=cache, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if cache else ():
-        setattr(compiled._cache, name, _spared(compiled._cache, name))
-    return compiled
-
-
-def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
-    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
-    function, index = getattr(cache, name), cache._cache_file._index_path
-
-    def spared(*args):
-        try:
-            return function(*args)
-        except Exception as error:  # damaged files make unpickling and linking raise anything
-            with suppress(OSError):
-                os.unlink(index)  # or it might lead to the data of an earlier version
-            if not told:
-                told.append(name)
-                warnings.warn(
-                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                    "are compiled instead. Free space on the disk, or delete that folder",
-                    stacklevel=2,
-                )
-
-    return spared
 
 
 def all_or_nothing(fit):
@@ -127,169 +1091,31 @@ def all_or_nothing(fit):
     return whole
 
 
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+def follows(value, rule):
+    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+                return True
+        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
+            pass
+    return False
 
 
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _build(header, arrays, known, path, place=""):
-    """The model of a header and of the arrays at its place, with all models inside it."""
-    name = header["class"]
-    if name not in known:
-        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
-    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
-    known = known | {kind.__name__: kind for kind in cls._own_members}
-    for name, value in header["models"].items():
-        parts = value if isinstance(value, list) else [value]
-        built = [
-            _build(part, arrays, known, path, f"{place}{name}/{t}/")
-            if isinstance(part, dict)
-            else part
-            for t, part in enumerate(parts)
-        ]
-        if name in header["names"]:
-            pairs = zip(header["names"][name], built, strict=True)
-            built = [part if given is None else (given, part) for given, part in pairs]
-        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
-    if set(params) - set(cls._param_names()):
-        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-    model = cls(**params)
-    is_name = re.compile(r"[a-z]\w*_").fullmatch
-    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-    try:
-        good = model._is_intact() if fitted or not place else True
-    except Exception:  # damaged values may raise anything
-        good = False
-    if not good:
-        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
-    return model
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-def _at_least(low):
-    """A rule for whole numbers."""
-    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
-
-
-def _one_of(*choices):
-    """A rule for names."""
-    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
-
-
-COMMON = {  # rules of the parameters that mean the same everywhere
-    "class_weight": (
-        lambda v: v is None or isinstance(v, dict) or v == "balanced",
-        "None, 'balanced' or a dict from class to factor",
-    ),
-    "n_jobs": (
-        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
-        "None, a number of threads, or -1 for all processors",
-    ),
-    "random_state": (
-        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
-        "None, an integer >= 0, a RandomState or a Generator",
-    ),
-    "callback": (lambda v: v is None or callable(v), "None or a function"),
-}
-
-
-def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
-
-
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+@cache
+def _alternatives(rule):
+    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
+    if rule in KINDS:
+        return [(KINDS[rule], ())]
+    found = []
+    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for part in re.split(r", | or ", plain):
+        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
+        literal = None if kind in KINDS else ast.literal_eval(kind)
+        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+        pairs = [limit.split() for limit in limits]
+        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return found
 
 
 def _labels(y, who):
@@ -321,19 +1147,18 @@ def _is_missing(value):
     """Whether an object stands for a missing value: None, NaN and those of pandas."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
         return True
 
 
-class _Protocol:
-    """What all estimators share: parameters, validation, labels, score, model files."""
+class _Estimator:
+    """What all estimators share: parameters, checks, labels, predict, score, report."""
 
-    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
-    class_weight = None  # a parameter of classifiers
+    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
+    class_weight = None  # Classifiers have it as a parameter.
     _allow_nan = False
     _multi_class = False
-    _own_members = ()  # classes of this file that may be inside the model
-    _rules = {}
+    _rules = {}  # The rule of each parameter, a text that `follows` reads.
 
     def _set(self, params):
         """Keep the constructor's arguments, given as its locals(), unchanged."""
@@ -345,39 +1170,20 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
-        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
-        params = {name: getattr(self, name) for name in self._param_names()}
-        for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
-                path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
-        return params
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for path, value in sorted(params.items()):  # an estimator before its own parameters
-            name, _, inner = path.partition("__")
-            place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
-            if inner and isinstance(old, (list, tuple)):
-                place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                names = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
-            if inner:
-                inside[place].set_params(**{inner: value})
-                continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+        for name, value in params.items():
+            if name not in self._param_names():
+                self._refuse_param(name)
             setattr(self, name, value)
         return self
+
+    def _refuse_param(self, name):
+        names = ", ".join(self._param_names())
+        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
@@ -439,26 +1245,15 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
-        for name, (test, rule) in (common | self._rules).items():
+        """Every parameter against its rule in `_rules` or COMMON."""
+        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
+        for name, rule in rules.items():
             value = getattr(self, name)
-            try:
-                good = test(value)
-            except TypeError:
-                good = False
-            if not good:
+            if not follows(value, rule):
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -504,29 +1299,41 @@ class _Protocol:
                 f"{who}: found array with 0 feature(s) (shape={X.shape}) "
                 "while a minimum of 1 is required."
             )
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
-        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
-            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                    f"column {column}; fill in or drop such cells first"
-                )
-            if (abs(X) >= BOUND).any():
-                row, column = np.argwhere(abs(X) >= BOUND)[0]
-                raise ValueError(
-                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                    f"scale X, numbers have to be below {BOUND:g}"
-                )
+        self._check_finite(X)
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            return X
-        seen = getattr(self, "feature_names_in_", None)
+        else:
+            self._check_names(names, d)
+        return X
+
+    def _check_finite(self, X):
+        """One quick pass over X; the exact look only on suspicion."""
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if square < BOUND**2:
+            return
+        who = type(self).__name__
+        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                f"column {column}; fill in or drop such cells first"
+            )
+        large = abs(X) >= BOUND
+        if large.any():
+            row, column = np.argwhere(large)[0]
+            raise ValueError(
+                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                f"scale X, numbers have to be below {BOUND:g}"
+            )
+
+    def _check_names(self, names, d):
+        """Names and number of the features, against those of fit."""
+        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
@@ -537,14 +1344,12 @@ class _Protocol:
                 f"X has {d} features, but {who} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        if (names is None) != (seen is None):
-            has, lacks = (
-                ("X has", f"{who} was fitted without")
-                if seen is None
-                else ("X does not have valid", f"{who} was fitted with")
-            )
-            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
-        return X
+        if names is not None and seen is None:
+            text = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(text, stacklevel=4)
+        if names is None and seen is not None:
+            text = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _numbers(self, X):
         """X as numbers; the gaps of a frame's nullable columns become NaN."""
@@ -701,6 +1506,139 @@ class _Protocol:
         right = found == self._check_y(y, found.size)
         return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
+    def _report(self, iteration, objective, **info):
+        """Keep the state of an iteration, print it if verbose and show it to the callback; True
+        where that asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.trace_.append(self.objective_)
+        info = {"objective": self.objective_} | info
+        if "residual" in info:
+            self.residual_ = info["residual"]
+        if self.verbose:
+            known = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+        return self.callback is not None and bool(self.callback(self, iteration, info))
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: estimator
+
+
+# >>> shared: files 1
+FORMAT = 2  # The version of the model files.
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # It is a device or a pipe.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        return _checked(header), arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
+
+
+class _Model(_Estimator):
+    """An estimator that is kept in a file."""
+
     def save(self, path, notes=None):
         """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
@@ -719,16 +1657,18 @@ class _Protocol:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
                 with archive.open(part, "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        return cls._build(*cls._read(path), path)
 
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
+    @classmethod
+    def _read(cls, path):
+        """Header of a model of this class, and its arrays by the place of the model in it."""
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
@@ -736,34 +1676,48 @@ class _Protocol:
         for name, value in arrays.items():
             place, slash, last = name.rpartition("/")
             places.setdefault(place + slash, {})[last] = value
-        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+        return header, places
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        """The model of a header and of the arrays at its place, checked; `known` are the classes
+        of models inside models."""
+        params, fitted = header["params"], header["values"] | places.get(place, {})
+        if header["models"] or set(params) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**params)
+        is_name = re.compile(r"[a-z]\w*_").fullmatch
+        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
+        try:
+            good = model._is_intact() if fitted or not place else True
+        except Exception:  # Damaged values may raise anything.
+            good = False
+        if not good:
+            raise ValueError(
+                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
+            )
+        return model
 
     def _pack(self, arrays, place=""):
-        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        """Header of the model; its arrays go to `arrays`, with the place before their names."""
         header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
-        for name, value in (params | fitted).items():
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            names = [part[0] if _is_pair(part) else None for part in parts]
-            parts = [part[1] if _is_pair(part) else part for part in parts]
-            if any(names) or any(hasattr(part, "_pack") for part in parts):
-                packed = [
-                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-                    for t, part in enumerate(parts)
-                ]
-                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
-            elif name in fitted and isinstance(value, np.ndarray):
-                texts = value.dtype == object
-                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-            elif name in fitted:
-                header["values"][name] = value
-            elif isinstance(value, dict):  # json would turn its keys into texts
-                header["params"][name] = {"pairs": [*value.items()]}
-            else:
-                header["params"][name] = None if isinstance(value, RANDOM) else value
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in (self.get_params(deep=False) | fitted).items():
+            if name != "callback":
+                self._pack_value(name, value, header, arrays, place)
         return header
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """Put a parameter or a fitted attribute into the header or among the arrays."""
+        if not name.endswith("_"):
+            value = None if isinstance(value, RANDOM) else value
+            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
+            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
+        elif isinstance(value, np.ndarray):
+            texts = value.dtype == object
+            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+        else:
+            header["values"][name] = value
 
     def _is_intact(self):
         """Whether what a file said fits together, all that predict uses: kernels check no bounds.
@@ -790,25 +1744,125 @@ class _Protocol:
         return good and bool(np.isfinite(value).all())
 
 
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
+# <<< shared: files
 
 
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
+# >>> shared: nested 1
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        name, part = part if _is_pair(part) else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
 
 
-# <<< shared: protocol
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+
+
+class _Nested(_Model):
+    """A model that may hold others, as parameters or as fitted members."""
+
+    _own_members = ()  # Classes of this file that may be inside the model.
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
+        params = super().get_params()
+        for name, value in list(params.items()) if deep else ():
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # An estimator comes before its parameters.
+            name, _, inner = path.partition("__")
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
+                self._refuse_param(path)
+            if inner:
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
+        return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
+    @classmethod
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
+        known = {kind.__name__: kind for kind in (*members, cls)}
+        return cls._build(*cls._read(path), path, known=known)
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        known = known | {kind.__name__: kind for kind in cls._own_members}
+        params, values = dict(header["params"]), dict(header["values"])
+        for name, value in header["models"].items():
+            parts = value if isinstance(value, list) else [value]
+            built = [
+                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
+                for t, part in enumerate(parts)
+            ]
+            if name in header["names"]:
+                pairs = zip(header["names"][name], built, strict=True)
+                built = [part if given is None else (given, part) for given, part in pairs]
+            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
+        header = header | {"params": params, "values": values, "models": {}}
+        return super()._build(header, places, path, place)
+
+    @staticmethod
+    def _build_part(part, places, path, place, known):
+        """A model inside another; what is no header of one, such as a text, stays as it is."""
+        if not isinstance(part, dict):
+            return part
+        name = part["class"]
+        if name not in known:
+            text = f"pass the class, load(path, members=({name},))"
+            raise ValueError(f"{path} holds a {name}: {text}")
+        return known[name]._build(part, places, path, place, known)
+
+    def _pack_value(self, name, value, header, arrays, place):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        names = [part[0] if _is_pair(part) else None for part in parts]
+        parts = [part[1] if _is_pair(part) else part for part in parts]
+        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
+            super()._pack_value(name, value, header, arrays, place)
+            return
+        packed = [
+            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+            for t, part in enumerate(parts)
+        ]
+        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+        if any(names):
+            header.setdefault("names", {})[name] = names
+
+
+# <<< shared: nested
 
 
 # >>> shared: members 1
@@ -828,7 +1882,8 @@ def takes_weights(member):
 
 def seeded_copy(member, rng):
     """A copy of a member, with a seed from rng wherever it has a random_state."""
-    member, seed = copy.deepcopy(member), int(rng.integers(2**31))
+    member = copy.deepcopy(member)
+    seed = int(rng.integers(2**31))
     for name in member.get_params() if hasattr(member, "get_params") else ():
         if name.rpartition("__")[2] == "random_state":
             member.set_params(**{name: seed})
@@ -852,771 +1907,8 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 # <<< shared: members
 
 
-# >>> shared: tree 8
-SAMPLE = 100_000  # rows that decide where the bins of a feature end
-BLOCK, FAR = 64, 6  # rows touched at a time, where not even one row in so many is in the node
-CELLS = 4096  # of the table that turns a value into its bin
-DEEP = 5000  # nodes of all trees from which on ...
-CHUNK = 1024  # ... so many rows pass a tree before the next tree: its nodes stay in the cache
-ABREAST = 8  # ... and so many go down side by side: their cache misses overlap
-FEW = 8  # where a node has fewer rows than bins over this, they are sorted instead
-UNIT = 62  # bits of a node's sum: its weight, then the number of its rows
-SLACK = 1e-10  # part of a quantile that may be rounding, so that weights count as repeated rows
-TIE = 1e-11  # gains closer than this part of the node's weight are equal: the first one wins
-Z_SQUARED = 0.454936  # of the normal quantile at 25 %, the confidence of C4.5's pruning
-XORSHIFT = np.array([12, 25, 27, 33, 0x2545F4914F6CDD1D], dtype=np.uint64)  # xorshift64*'s
-CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
-# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them.
-GROWING = np.dtype(  # a node of a tree that grows; the right child is child + 1
-    [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
-     ("low", "f8"), ("high", "f8"),
-     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
-     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
-)  # fmt: skip
-NODE = np.dtype(  # a node of a finished tree; child = 0 marks a leaf
-    [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
-     ("missing_left", "i8")], align=True
-)  # fmt: skip
-INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only: 1 s less
-
-
-def bin_edges(X, max_bins, weight=None):
-    """Thresholds of each feature: midpoints between neighbouring values if there are at most
-    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
-
-    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
-    none. Of more than SAMPLE rows a part decides where they are.
-    """
-    if weight is not None and not weight.all():
-        X, weight = X[weight > 0], weight[weight > 0]
-    n, rows, edges = len(X), slice(None), []
-    if max_bins is not None and n > SAMPLE:
-        i, stride = np.arange(SAMPLE), n // SAMPLE
-        rows = i * stride + (i * 2654435761 >> 15) % stride  # one of every stride, scattered
-    columns = np.array(X[rows].T, order="C")
-    columns.sort(axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        missing = np.isnan(X.sum(axis=0))
-    for j, values in enumerate(columns):
-        seen = rows
-        steps = np.flatnonzero(values[1:] > values[:-1])  # none from or to NaN, which comes last
-        if values.size < n and steps.size < max_bins:
-            seen = slice(None)  # perhaps few values in all: then none may be overlooked
-            values = np.sort(X[:, j])
-            steps = np.flatnonzero(values[1:] > values[:-1])
-        bins = n if max_bins is None else max_bins - missing[j]
-        if steps.size >= bins:
-            known = values.size - np.isnan(values).sum() if missing[j] else values.size
-            parts = np.arange(1, bins) / bins * (1.0 - SLACK)
-            if weight is None:
-                last = np.ceil(parts * known).astype(np.int64) - 1
-            else:
-                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
-                last = np.searchsorted(sums, parts * sums[-1])
-            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
-            steps = steps[np.diff(steps, prepend=-1) > 0]
-        low, high = values[steps], values[steps + 1]
-        middle = 0.5 * low + 0.5 * high
-        edges.append(np.where((low <= middle) & (middle < high), middle, low))
-    return edges
-
-
-@kernel
-def _encode(X, edges, n_codes, low, scale, table, codes):
-    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
-    n, d = X.shape
-    for i in range(n):
-        for j in range(d):
-            x = X[i, j]
-            if x != x:
-                codes[i, j] = n_codes[j]
-                continue
-            at = (x - low[j]) * scale[j]
-            cell = 0 if at < 0.0 else CELLS - 1 if at >= CELLS else np.int64(at)
-            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
-            while first + 1 < last:  # rarely: most cells hold one threshold at the most
-                middle = (first + last) >> 1
-                if x > edges[j, middle]:
-                    first = middle + 1
-                else:
-                    last = middle
-            codes[i, j] = first + (x > edges[j, first])
-
-
-@kernel(**INNER)
-def _add(bins, c, g, h, l2):
-    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
-    if l2 is None:
-        bins[c, 1 * (g > 0)] += h
-    else:
-        bins[c, 0] += g
-        bins[c, 1] += h
-
-
-@kernel(**INNER)
-def _sums(bins, c, shift, l2):
-    """Sums of g and h in a bin."""
-    if l2 is None:
-        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
-    else:
-        return bins[c, 0], bins[c, 1]
-
-
-@kernel(**INNER)
-def _histogram(codes, GH, rows, start, stop, ahead, l2, hist):
-    """Sums over the rows of a node, per feature and bin; overwrites hist (d, bins, 2).
-
-    Rows that lie far apart are touched BLOCK at a time first, so that their cache misses overlap.
-    """
-    n, d = codes.shape
-    for j in range(d):
-        for c in range(hist.shape[1]):
-            hist[j, c, 0] = hist[j, c, 1] = 0
-    if stop - start == n:  # all rows, in their order: a sixth of a round of stumps
-        for i in range(n):
-            g, h = GH[i, 0], GH[i, 1]
-            for j in range(d):
-                _add(hist[j], codes[i, j], g, h, l2)
-        return
-    for first in range(start, stop, BLOCK):
-        last = min(first + BLOCK, stop)
-        if FAR * (stop - start) < n:
-            for k in range(first, last):
-                i = rows[k]
-                ahead[k - first] = codes[i, 0] + codes[i, d - 1] + GH[i, 0]
-        for k in range(first, last):
-            i = rows[k]
-            g, h = GH[i, 0], GH[i, 1]
-            for j in range(d):
-                _add(hist[j], codes[i, j], g, h, l2)
-
-
-@kernel(**INNER)
-def _sort_few(codes, rows, node, j, near):
-    """The node's rows in the order of feature j, by insertion; overwrites near."""
-    for a in range(node.stop - node.start):
-        i, b = rows[node.start + a], a
-        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
-            near[b] = near[b - 1]
-            b -= 1
-        near[b] = i
-
-
-@kernel(**INNER)
-def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
-    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
-    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
-    m, last = 0, -1
-    for k in range(start, stop):
-        i = rows[k]
-        if codes[i, j] != last:
-            last = codes[i, j]
-            found[m] = last
-            bins[m, 0] = bins[m, 1] = 0
-            m += 1
-        _add(bins, m - 1, GH[i, 0], GH[i, 1], l2)
-    bins[m, 0] = bins[m, 1] = 0
-    return m
-
-
-@kernel(**INNER)
-def _fill(codes, GH, rows, node, j, m, l2, bins):
-    """Histogram of one feature; overwrites bins (m + 1, 2)."""
-    for c in range(m + 1):
-        bins[c, 0] = bins[c, 1] = 0
-    for k in range(node.start, node.stop):
-        i = rows[k]
-        _add(bins, codes[i, j], GH[i, 0], GH[i, 1], l2)
-
-
-@kernel(**INNER)
-def _draw(state, m):
-    """A random number from 0 to m - 1, by xorshift64*."""
-    x = state[0]
-    x ^= x >> XORSHIFT[0]
-    x ^= x << XORSHIFT[1]
-    x ^= x >> XORSHIFT[2]
-    state[0] = x
-    return (np.int64((x * XORSHIFT[4]) >> XORSHIFT[3]) * m) >> 31
-
-
-@kernel(**INNER)
-def _output(g, h, l2, low, high):
-    """Best value of a leaf within its bounds."""
-    return min(max(-g / (h + l2), low), high)
-
-
-@kernel(**INNER)
-def _impurity(g, h, criterion, l2, monotone, low, high):
-    """Impurity of a node times its weight h; g is the difference of the classes' weights. With l2:
-    the least of g v + (h + l2) v^2 / 2."""
-    if l2 is not None:
-        if monotone is None:
-            return -0.5 * g * g / (h + l2)
-        else:
-            v = _output(g, h, l2, low, high)
-            return (g + 0.5 * (h + l2) * v) * v
-    else:
-        if criterion == 0:
-            return 0.5 * (h - abs(g))
-        if criterion == 1:
-            return 0.5 * (h - g * g / h)
-        total = 0.0
-        for part in (0.5 * (h - g), 0.5 * (h + g)):
-            if part > 0.0:
-                total -= part * math.log2(part / h)
-        return total
-
-
-@kernel(**INNER)
-def _scan(bins, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j):
-    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
-
-    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
-    there (if there are none: whether most of the weight does), and the sums on the left.
-    """
-    g, h, low, high = node.g, node.h, node.low, node.high
-    weight, mask = float(h >> shift), (1 << shift) - 1
-    parent, tie = _impurity(float(g), weight, criterion, l2, monotone, low, high), TIE * weight
-    best, cut, missing_left, best_g, best_h = -weight, -1, 0, g, h
-    if l2 is not None:
-        best = 0.0  # a cut has to pay
-    missing_g, missing_h = _sums(bins, m, shift, l2)
-    for side in range(2 if missing_h > 0 else 1):
-        left_g, left_h = side * missing_g, side * missing_h
-        for c in range(m):
-            bin_g, bin_h = _sums(bins, c, shift, l2)
-            left_g += bin_g
-            left_h += bin_h
-            wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bin_h == 0 or wl < min_weight or wr < min_weight:
-                continue
-            if (left_h & mask) < min_leaf or ((h - left_h) & mask) < min_leaf:
-                continue
-            gl, hl, gr, hr = float(left_g), float(wl), float(g - left_g), float(wr)
-            gain = parent - _impurity(gl, hl, criterion, l2, monotone, low, high)
-            gain -= _impurity(gr, hr, criterion, l2, monotone, low, high)
-            if l2 is not None:
-                tie = TIE * (gain - parent)
-            if monotone is not None:
-                step = _output(gr, hr, l2, low, high) - _output(gl, hl, l2, low, high)
-                if monotone[j] * step < 0.0:
-                    continue
-            if gain > best + tie:
-                best, cut, missing_left, best_g, best_h = gain, c, side, left_g, left_h
-    if missing_h == 0:
-        missing_left = int(2 * (best_h >> shift) >= h >> shift)
-    if cut >= 0 and best < 0.0:
-        best = 0.0  # it was rounding
-    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
-
-
-@kernel(**INNER)
-def _find_split(codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
-                n_drawn, state, features, hist, bins, found, near, rows, is_few, node):  # fmt: skip
-    """Write the best split over all features into the node, or over the first n_drawn in random
-    order that can be split; its gain is -1 where there is none.
-
-    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
-    least average gain, the ratio of the gain and the entropy of the cut decides.
-    """
-    ratio, weight = criterion == 3, float(node.h >> shift)
-    node.gain = best = -1.0
-    total, candidates, tie, n_seen = 0.0, 0, TIE if ratio else TIE * weight, codes.shape[1]
-    for turn in range(2 if ratio else 1):
-        for a in range(n_seen):
-            j = a
-            if state is not None:
-                if turn == 0:
-                    if candidates == n_drawn:
-                        n_seen = a
-                        break
-                    b = a + _draw(state, n_seen - a)
-                    features[a], features[b] = features[b], features[a]
-                j = features[a]
-            filled, m = bins, n_codes[j]
-            if near is not None and is_few:
-                _sort_few(codes, rows, node, j, near)
-                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
-            elif order is not None:
-                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
-            elif state is not None:
-                _fill(codes, GH, rows, node, j, m, l2, bins)
-            else:
-                filled = hist[node.slot, j]
-            if is_few or order is not None:
-                m -= found[m - 1] == n_codes[j]
-            gain, cut, missing_left, left_g, left_h = _scan(
-                filled, m, node, shift, criterion, min_leaf, min_weight, l2, monotone, j
-            )
-            if gain < 0.0:
-                continue
-            score = gain
-            if turn == 0:
-                total += gain
-                candidates += 1
-            if ratio:
-                if turn == 0:
-                    continue
-                entropy = _impurity(
-                    weight - 2.0 * float(left_h >> shift), weight, criterion, l2, monotone, 0.0, 0.0
-                )
-                score = gain / entropy if gain >= total / candidates - TIE * weight else -1.0
-            if l2 is not None:
-                tie = TIE * (gain + 0.5 * float(node.g) * float(node.g) / (weight + l2))
-            if score > best + tie or best < 0.0 <= score:
-                best, node.gain, node.feature, node.missing_left = score, gain, j, missing_left
-                node.left_g, node.left_h = left_g, left_h
-                condensed, right = is_few or order is not None, cut + 1
-                node.code = found[cut] if condensed else cut
-                while right < m and _sums(filled, right, shift, l2)[1] == 0:
-                    right += 1
-                if right == m:  # all known values against the missing ones: larger ones, too
-                    node.code = n_codes[j] - 1
-                elif l2 is None:  # in the middle of the bins without rows, if there are any
-                    last = found[right] if condensed else right
-                    node.code = max(node.code, (node.code + last - 1) >> 1)
-
-
-@kernel(**INNER)
-def _partition(by_feature, rows, spare, node, missing):
-    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
-    left, right, j, code, missing_left = node.start, 0, node.feature, node.code, node.missing_left
-    for k in range(node.start, node.stop):
-        i = rows[k]
-        c = by_feature[i, j]
-        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
-        rows[left] = i
-        spare[right] = i
-        left += goes_left
-        right += 1 - goes_left
-    for k in range(right):
-        rows[left + k] = spare[k]
-    return left
-
-
-@kernel(nogil=True)
-def _grow(codes, by_feature, GH, order, n_codes, shift, criterion, max_depth, min_leaf, max_leaves,
-          min_decrease, min_weight, l2, monotone, n_drawn, state, features, hist, bins, found, near,
-          rows, n_rows, spare, ahead, free, opened, nodes, leaf):  # fmt: skip
-    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
-    returns the number of nodes.
-
-    Of two siblings only the smaller one's histogram is built: the other's is the parent's without
-    it. The smaller is split first: then log2(n) + 2 histograms are enough. With max_leaves > 0 the
-    highest gain comes first, and as many histograms as leaves are needed. Where features are drawn,
-    or rows are few, features get histograms one at a time.
-    """
-    n, mask, few = codes.shape[0], (1 << shift) - 1, 0
-    if near is not None:
-        few = near.size
-    root, n_free, n_open, n_nodes, small, large = nodes[0], free.size - 1, 0, 1, 0, -1
-    for a in range(free.size):
-        free[a] = a
-    root.start, root.stop, root.slot, root.depth, root.child = 0, n_rows, free[n_free], 0, 0
-    root.is_cut, root.low, root.high = 0, -math.inf, math.inf
-    g = h = np.int64(0)
-    for a in range(n_rows):
-        i = a if n_rows == n else rows[a]
-        g += GH[i, 0]
-        h += GH[i, 1]
-    root.g, root.h = g, h
-    min_gain = min_decrease * float(root.h >> shift)
-    root.is_leaf = max_depth == 0 or (l2 is None and abs(root.g) == root.h >> shift)
-    while True:
-        if order is None and state is None and small >= 0:
-            node = nodes[small]
-            wanted = not node.is_leaf and node.stop - node.start > few
-            other = False
-            if large >= 0:
-                big = nodes[large]
-                other = not big.is_leaf and big.stop - big.start > few
-            if wanted or other:
-                _histogram(codes, GH, rows, node.start, node.stop, ahead, l2, hist[node.slot])
-            if other:
-                slot = nodes[large].slot
-                for j in range(hist.shape[1]):
-                    for c in range(hist.shape[2]):
-                        hist[slot, j, c, 0] -= hist[node.slot, j, c, 0]
-                        hist[slot, j, c, 1] -= hist[node.slot, j, c, 1]
-        for k in (large, small):
-            if k < 0:
-                continue
-            node = nodes[k]
-            if not node.is_leaf:
-                _find_split(
-                    codes, GH, order, n_codes, shift, criterion, min_leaf, min_weight, l2, monotone,
-                    n_drawn, state, features, hist, bins, found, near, rows,
-                    node.stop - node.start <= few, node,
-                )  # fmt: skip
-                node.is_leaf = node.gain < min_gain
-            if node.is_leaf:
-                for a in range(node.start, node.stop):
-                    leaf[rows[a]] = k
-                free[n_free] = node.slot
-                n_free += 1
-            else:
-                opened[n_open] = k
-                n_open += 1
-        if n_open == 0 or n_nodes == 2 * max_leaves - 1:
-            break
-        n_open -= 1
-        if max_leaves > 0:
-            for a in range(n_open):
-                if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
-                    opened[a], opened[n_open] = opened[n_open], opened[a]
-        node = nodes[opened[n_open]]
-        node.child, missing = n_nodes, n_codes[node.feature]
-        n_nodes += 2
-        for side in range(2):
-            child = nodes[node.child + side]
-            child.g = node.g - node.left_g if side else node.left_g
-            child.h = node.h - node.left_h if side else node.left_h
-            child.depth, child.child, child.is_cut = node.depth + 1, 0, 0
-            child.low, child.high = node.low, node.high
-            child.is_leaf = (child.depth == max_depth or (child.h & mask) < 2 * min_leaf
-                             or l2 is None and abs(child.g) == child.h >> shift)  # fmt: skip
-        if monotone is not None and monotone[node.feature] != 0:
-            left, right, low, high = nodes[node.child], nodes[node.child + 1], node.low, node.high
-            middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, low, high)
-            middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, low, high)
-            if monotone[node.feature] > 0:
-                left.high = right.low = middle
-            else:
-                left.low = right.high = middle
-        if nodes[node.child].is_leaf and nodes[node.child + 1].is_leaf:
-            child, j, code, to_left = node.child, node.feature, node.code, node.missing_left == 1
-            for a in range(node.start, node.stop):
-                i = a if node.stop - node.start == n else rows[a]
-                c = by_feature[i, j]
-                leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
-            free[n_free] = node.slot
-            n_free += 1
-            small = large = -1
-            continue
-        middle = _partition(by_feature, rows, spare, node, missing)
-        nodes[node.child].start, nodes[node.child].stop = node.start, middle
-        nodes[node.child + 1].start, nodes[node.child + 1].stop = middle, node.stop
-        small = node.child + (middle - node.start > node.stop - middle)
-        large = 2 * node.child + 1 - small
-        n_free -= 1
-        nodes[small].slot, nodes[large].slot = free[n_free], node.slot
-        if order is not None:
-            for j in range(codes.shape[1]):
-                _partition(by_feature, order[j], spare, node, missing)
-    for a in range(n_open):
-        node = nodes[opened[a]]
-        node.is_leaf = 1
-        for b in range(node.start, node.stop):
-            leaf[rows[b]] = opened[a]
-    return n_nodes
-
-
-def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
-    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
-    many = np.maximum(wrong, 1.0)
-    half = np.minimum(many + 0.5, weight)
-    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
-    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
-    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
-    none = weight * (1.0 - 0.25 ** (1.0 / weight))
-    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
-
-
-def prune(nodes, shift):
-    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
-    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
-    weight = (nodes["h"] >> shift).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # that a unit of weight stands for
-    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_cut"
-    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
-    for k in range(len(nodes) - 1, -1, -1):  # children come after their parents
-        if not is_leaf[k]:
-            below = errors[child[k]] + errors[child[k] + 1]
-            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
-    for k in range(len(nodes)):
-        if is_leaf[k] and child[k]:
-            for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
-
-
-class Grower:
-    """Grows trees on the rows of X.
-
-    codes (n, d) : how many thresholds of its feature lie below a value; n_codes (d,) for a missing
-        one. Row after row in uint8, for histograms, and `by_feature` column after column, to part
-        rows. Without max_bins column after column in int32; then `order` (d, n) has the rows in the
-        order of each feature
-    GH (n, 2) : to be filled before `grow`; whole numbers, so that sums are exact in any order: the
-        gradient -w y, and the weight w times 2^shift plus the number of rows that it stands for.
-        The sum of all w may be up to `full`; that of a leaf is at least `min_weight`
-    leaf (n,) : after `grow` each row's node among those of the tree
-    state (1,) : of the random numbers, to be set before `grow` where features are drawn
-    l2 : None, or the trees are those of gradient boosting: GH are first and second derivatives, the
-        value of a leaf is -g / (h + l2), and monotone (d,) may want it to rise (1) or fall (-1)
-    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
-    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
-    """
-
-    def __init__(self, X, max_bins, criterion, max_depth, min_leaf, max_leaves, min_decrease,
-                 l2=None, monotone=None, n_drawn=None, weight=None, most=0):  # fmt: skip
-        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        self.n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-        self.edges = np.full((d, self.n_codes.max()), np.inf)
-        for j in range(d):
-            self.edges[j, : edges[j].size] = edges[j]
-        max_depth = n if max_depth is None else min(max_depth, n)
-        self.rules = CRITERIA[criterion], max_depth, min_leaf, max_leaves or 0, min_decrease
-        self.l2, self.monotone, self.n_drawn = l2, monotone, n_drawn
-        self.columns, self.min_weight, self.most = None, 1, max(n, most)
-        self.shift = self.most.bit_length()
-        self.full = 2.0 ** (UNIT - self.shift)
-        if max_bins is None:
-            self.codes, self.order = self._sort(X, edges)
-        else:
-            self.codes, self.order = self._encode(X, edges), None
-        self.by_feature = np.asfortranarray(self.codes)
-        if n_drawn is not None:
-            self.codes = self.by_feature
-        self._allocate()
-
-    def _allocate(self):
-        """Space to grow trees in."""
-        (n, d), (criterion, max_depth, min_leaf, max_leaves, _) = self.codes.shape, self.rules
-        leaves = min(n, self.most // min_leaf, 2 ** min(max_depth, 31), max_leaves or n)
-        leaves = max(1, leaves)
-        slots = max(1, leaves if max_leaves else min(n.bit_length() + 2, max_depth))
-        bins = n + 1 if self.order is not None else self.n_codes.max() + 1
-        is_whole = self.order is None and self.n_drawn is None
-        self.hist = np.empty((slots, d, bins, 2) if is_whole else (1, 1, 1, 2), dtype=np.int64)
-        self.bins, self.near = np.empty((bins, 2), np.int64), None
-        if self.order is None and criterion < 2 and max_depth > 1:  # logarithms cost more
-            self.near = np.empty(bins // FEW, dtype=np.int32)
-        self.GH, self.ahead = np.empty((n, 2), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
-        self.leaf, self.spare = (np.empty(n, dtype=np.int32) for _ in range(2))
-        self.free, self.opened = (np.empty(slots, dtype=np.int32) for _ in range(2))
-        self.rows, self.in_order = np.arange(n, dtype=np.int32), True
-        self.found, self.features = np.empty(bins, np.int32), np.arange(d, dtype=np.int32)
-        self.state = None if self.n_drawn is None else np.empty(1, dtype=np.uint64)
-        self.nodes = np.zeros(2 * leaves - 1, dtype=GROWING)
-
-    def fork(self, columns=None):
-        """A grower with space of its own, for another thread, on all features or on a part."""
-        twin = copy.copy(self)
-        if columns is not None:
-            layout = "C" if self.codes.flags.c_contiguous else "F"
-            twin.columns, twin.codes = columns, np.array(self.codes[:, columns], order=layout)
-            twin.by_feature = np.asfortranarray(twin.codes)
-            twin.n_codes = self.n_codes[columns]
-            twin.order = None if self.order is None else self.order[columns]
-            twin.monotone = None if self.monotone is None else self.monotone[columns]
-        twin._allocate()
-        return twin
-
-    def _sort(self, X, edges):
-        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
-        for j, column in enumerate(X.T):
-            codes[j] = np.where(
-                np.isnan(column), self.n_codes[j], np.searchsorted(edges[j], column)
-            )
-            order[j] = np.argsort(codes[j], kind="stable")
-        return codes.T, order
-
-    def _encode(self, X, edges):
-        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-        with np.errstate(over="ignore"):
-            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-        low, scale = np.ascontiguousarray(ends[:, 0]), (CELLS - 1) / width
-        table = np.zeros((X.shape[1], CELLS + 1), dtype=np.uint8)
-        for j, edge in enumerate(edges):
-            with np.errstate(over="ignore"):
-                cells = np.minimum((edge - low[j]) * scale[j], CELLS - 1.0).astype(np.int32)
-            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=CELLS))
-        codes = np.empty(X.shape, dtype=np.uint8)
-        _encode(X, self.edges, self.n_codes, low, scale, table, codes)
-        return codes
-
-    def grow(self, rows=None):
-        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
-        collected for `pack`."""
-        order = None if self.order is None else self.order.copy()
-        if rows is not None:
-            self.rows[: len(rows)] = rows
-            if order is not None:
-                chosen = np.zeros(order.shape[1], dtype=bool)
-                chosen[rows] = True
-                order = order[chosen[order]].reshape(len(order), -1)
-        elif not self.in_order:
-            self.rows[:] = np.arange(len(self.rows))
-        self.in_order = rows is None and self.rules[1] <= 1  # the root's are never moved
-        count = _grow(
-            self.codes, self.by_feature, self.GH, order, self.n_codes, self.shift, *self.rules,
-            self.min_weight, self.l2, self.monotone, self.n_drawn or 0, self.state, self.features,
-            self.hist, self.bins, self.found, self.near, self.rows,
-            len(self.rows) if rows is None else len(rows), self.spare, self.ahead, self.free,
-            self.opened, self.nodes, self.leaf,
-        )  # fmt: skip
-        nodes = self.nodes[:count].copy()
-        if self.columns is not None:
-            nodes["feature"] = self.columns[nodes["feature"]]
-        return nodes
-
-    def pack(self, trees):
-        """Finished trees, one after the other, and where each starts; the last start is the end."""
-        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
-        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
-        tree, keep = np.repeat(np.arange(len(trees)), np.diff(first)), nodes["is_cut"] == 0
-        place = np.cumsum(keep) - keep  # of a node among those kept
-        starts = np.append(place, keep.sum())[first]
-        child = place[first[tree] + nodes["child"]] - starts[tree]
-        weight, inner = nodes["h"] >> self.shift, nodes["is_leaf"] == 0
-        packed = np.zeros(len(nodes), dtype=NODE)
-        packed["value"] = -nodes["g"] / (weight + (self.l2 or 0.0))
-        if self.monotone is not None:
-            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
-        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
-        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
-        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
-        for name in ("threshold", "gain", "child", "feature", "missing_left"):
-            packed[name][~inner] = 0
-        return packed[keep], starts
-
-
-def check_trees(nodes, starts, n_features):
-    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
-    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
-    if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
-        return False
-    sizes = np.diff(starts)
-    if starts.size == 0 or starts[0] != 0 or starts[-1] != nodes.size or (sizes < 1).any():
-        return False
-    size, place = np.repeat(sizes, sizes), np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
-    child, feature, numbers = nodes["child"], nodes["feature"], (nodes["value"], nodes["gain"])
-    good = (child == 0) | (place < child) & (child < size - 1)
-    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
-    return bool(good.all())
-
-
-@kernel(nogil=True)
-def _add_trees(nodes, starts, weights, X, out):
-    """out (n,) += sum over the trees of weight times value."""
-    for i in range(X.shape[0]):
-        total = out[i]
-        for t in range(weights.size):
-            node = nodes[starts[t]]
-            while node.child > 0:
-                x = X[i, node.feature]
-                right = x > node.threshold if x == x else node.missing_left == 0
-                node = nodes[starts[t] + node.child + right]
-            total += weights[t] * node.value
-        out[i] = total
-
-
-@kernel(nogil=True)
-def _add_deep_trees(nodes, starts, weights, X, out):
-    """The same in another order: half the time for deep trees, three times for stumps."""
-    at = np.empty(ABREAST, dtype=np.int64)
-    for chunk in range(0, X.shape[0], CHUNK):
-        end = min(chunk + CHUNK, X.shape[0])
-        for t in range(weights.size):
-            for first in range(chunk, end, ABREAST):
-                m, is_inner = min(ABREAST, end - first), True
-                for a in range(m):
-                    at[a] = starts[t]
-                while is_inner:
-                    is_inner = False
-                    for a in range(m):
-                        node = nodes[at[a]]
-                        x = X[first + a, node.feature]
-                        right = (x > node.threshold) | ((x != x) & (node.missing_left == 0))
-                        at[a] = starts[t] + node.child + right if node.child > 0 else at[a]
-                        is_inner |= node.child > 0
-                for a in range(m):
-                    out[first + a] += weights[t] * nodes[at[a]].value
-
-
-def sum_trees(nodes, starts, weights, X, n_jobs=1):
-    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
-    out, add = np.zeros(X.shape[0]), _add_trees if nodes.size < DEEP else _add_deep_trees
-    if n_jobs == 1:
-        add(nodes, starts, weights, X, out)
-        return out
-    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
-    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-    with ThreadPoolExecutor(n_jobs) as pool:
-        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
-        for job in jobs:
-            job.result()
-    return out
-
-
-# <<< shared: tree
-
-
-# -- kernels ------------------------------------------------------------------------------------
-@kernel
-def _weigh(weight, y, unit, drawn, shift, GH):
-    """Examples as the trees want them, their weights in whole units: rows of any weight > 0 count
-    once, but each time that they were drawn if these weights are numbers of draws."""
-    for i in range(weight.size):
-        w = np.int64(weight[i] * unit + 0.5)
-        GH[i, 0] = -w if y[i] > 0.0 else w
-        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
-
-
-def _sample(D, y, rng):
-    """How often each of n rows is drawn with the probabilities D: the running sums of n + 1
-    exponential gaps, over their total, are n uniform points in ascending order. Drawn again, DRAWS
-    times at the most, while one of the classes is missing."""
-    ends = np.cumsum(D)
-    for _ in range(DRAWS):
-        points = np.cumsum(rng.standard_exponential(D.size + 1))
-        below = np.searchsorted(points[:-1], ends[:-1] * points[-1], side="right")
-        counts = np.diff(below, prepend=0, append=D.size).astype(np.float64)
-        if abs(counts @ y) < D.size:
-            break
-    return counts
-
-
-@kernel
-def _boost(D, y, leaf, signs, votes, t, lam, top, P):
-    """Table I after the training of member t: overwrites D and votes, with P as space, unless the
-    member, which votes signs[leaf], is no better than guessing. Returns its error, alpha_t (top if
-    it makes no error), Z_t and whether it is better."""
-    error = right = wrong = 0.0
-    for i in range(D.size):
-        P[i], h = D[i], signs[leaf[i]]
-        if lam > 0.0:  # p = 1 - amb
-            P[i] *= (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
-        is_right = 0.5 + 0.5 * h * y[i]  # without branches, which nothing could predict
-        error += (1.0 - is_right) * D[i]
-        right += is_right * P[i]
-        wrong += (1.0 - is_right) * P[i]
-    useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
-    alpha = 1.0
-    if useful:
-        alpha = 0.5 * math.log(right / max(wrong, EPS * right)) if error > EPS else top
-    down, up = math.exp(-alpha), math.exp(alpha)
-    Z = right * down + wrong * up
-    if useful:
-        down, up = down / Z, up / Z
-        for i in range(D.size):
-            h = signs[leaf[i]]
-            votes[i] += h
-            D[i] = max(P[i] * (down if h * y[i] > 0.0 else up), FLOOR)
-    return error, alpha, Z, useful
-
-
 # -- estimator ----------------------------------------------------------------------------------
-def _is_learner(value):
-    return callable(getattr(value, "fit", None)) and callable(getattr(value, "predict", None))
-
-
-class AdaBoostNC(_Protocol):
+class AdaBoostNC(_Nested):
     """AdaBoost.NC: boosting with more weight where the members agree.
 
     Parameters
@@ -1654,7 +1946,7 @@ class AdaBoostNC(_Protocol):
     random_state : None, int, RandomState or Generator
         Seed of the draws, and of members that have a seed.
     verbose : int
-        1 prints a line a round.
+        1 prints one line after every round.
     callback : None or callable
         Called as callback(self, iteration, info) after every round; True stops. The model is then
         that of the members so far: it can predict.
@@ -1686,23 +1978,14 @@ class AdaBoostNC(_Protocol):
     """
 
     _rules = {
-        "n_estimators": _at_least(1),
-        "lam": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
-        "base": (
-            lambda v: v in ("tree", "stump") if isinstance(v, str) else _is_learner(v),
-            "'tree', 'stump' or an object with fit and predict",
-        ),
-        "max_depth": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
-        "criterion": _one_of(*CRITERIA),
-        "min_samples_leaf": _at_least(1),
-        "max_leaf_nodes": (lambda v: v is None or _at_least(2)[0](v), "None or an integer >= 2"),
-        "min_impurity_decrease": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
-        "prune": (lambda v: isinstance(v, (bool, np.bool_)), "True or False"),
-        "max_bins": (
-            lambda v: v is None or _at_least(2)[0](v) and v <= 256,
-            "None or an integer from 2 to 256",
-        ),
-        "mode": _one_of("resample", "reweight"),
+        "n_estimators": "an integer >= 1",
+        "lam": "a finite number >= 0",
+        "base": "'tree', 'stump' or an object with fit and predict",
+        "criterion": "one of 'error', 'gini', 'entropy', 'gain_ratio'",
+        "min_impurity_decrease": "a finite number >= 0",
+        "prune": "True or False",
+        **TREE_LIMITS,
+        "mode": "one of 'resample', 'reweight'",
     }
 
     def __init__(
@@ -1723,27 +2006,35 @@ class AdaBoostNC(_Protocol):
         X, y, weight = self._check_fit(X, y, sample_weight)
         if not weight.all():
             X, y, weight = (part[weight > 0] for part in (X, y, weight))
-        D, resample, lam = weight / weight.sum(), self.mode == "resample", float(self.lam)
-        rng, is_weighted = np.random.default_rng(self._seed()), self._is_weighted(sample_weight)
+        D = weight / weight.sum()
+        rng = np.random.default_rng(self._seed())
         if isinstance(self.base, str):
-            train, pack = self._tree_learner(X, y, D.copy() if is_weighted else None)
+            bin_weight = D.copy() if self._is_weighted(sample_weight) else None
+            train, pack = self._tree_learner(X, y, bin_weight)
         else:
             train, pack = self._learner(X, y, rng), None
-        votes, P, top = np.zeros(y.size, dtype=np.int32), np.empty(y.size), 0.0
-        members, alphas, errors, logs, self.reason_ = [], [], [], [], ""
+        votes, P = np.zeros(y.size, dtype=np.int32), np.empty(y.size)
+        members, alphas, errors, logs = [], [], [], []
+        top = 0.0
+        self.trace_, self.reason_ = [], ""
         shown = None if self.callback is None else _Shown(self, pack)
         while not self.reason_:
+            # Table I: train member t on D_t, weigh it and make D_t+1.
             t = len(members) + 1
-            for _ in range(DRAWS if resample else 1):
-                counts = _sample(D, y, rng) if resample else None
+            for _ in range(TRIES if self.mode == "resample" else 1):
+                counts = _draw_rows(D, y, rng) if self.mode == "resample" else None
                 member, leaf, signs = train(D, counts)
-                error, alpha, Z, useful = _boost(D, y, leaf, signs, votes, t, lam, top or 1.0, P)
+                error, alpha, Z, useful = _boost(
+                    D, y, leaf, signs, votes, t, float(self.lam), top or 1.0, P
+                )
                 if useful:
                     break
             if not useful:
                 self.reason_ = USELESS
                 if members:
                     break
+
+            # Keep it, and see whether it is the last.
             members.append(member)
             alphas.append(alpha)
             errors.append(error)
@@ -1751,15 +2042,17 @@ class AdaBoostNC(_Protocol):
             top = max(top, alpha)
             if shown:
                 shown.add(member, alpha)
-            if self._report(t, logs[-1], error):
+            self.log_objective_ = logs[-1]
+            if self._report(t, math.exp(logs[-1]), error=float(error)):
                 self.reason_ = "the callback stopped it"
-            elif useful and error <= EPS:
-                self.reason_ = "a member made no error"
+            elif useful and error <= NO_ERROR:
+                self.reason_ = PERFECT
             elif useful and t == self.n_estimators:
-                self.reason_ = "all members were trained"
+                self.reason_ = FOUND
         self.weights_, self.errors_ = np.array(alphas), np.array(errors)
-        self.log_trace_, self.trace_, self.residual_ = np.array(logs), np.exp(logs), None
-        self.converged_ = self.reason_ in ("all members were trained", "a member made no error")
+        self.log_trace_, self.trace_ = np.array(logs), np.exp(logs)
+        self.residual_ = None
+        self.converged_ = self.reason_ in (FOUND, PERFECT)
         self._keep(members, pack)
         if not useful and t == 1:
             warnings.warn(
@@ -1809,9 +2102,13 @@ class AdaBoostNC(_Protocol):
 
     def error_correlation(self, X, y, weighted=False):
         """Covariance over the rows of member t and the vote of those before it being right, for
-        t = 2 .. T. One run only: `error_covariance`, which has the same options, takes it over
-        repeated training samples."""
-        member, vote = self._right(X, y, weighted)
+        t = 2 .. T. The members before t vote with equal weights, as in the paper (III.A), or
+        weighted by alpha. It is that of one run: `error_covariance` of solvers/diversity.py takes
+        it over repeated training samples."""
+        X = self._check_X(X)
+        is_positive, votes = self._codes(y, len(X)) == 1, self._votes(X)
+        before = np.cumsum(self.weights_[:, None] * votes if weighted else votes, axis=0)[:-1]
+        member, vote = (votes[1:] > 0) == is_positive, (before >= 0) == is_positive
         return (member & vote).mean(1) - member.mean(1) * vote.mean(1)
 
     def _is_intact(self):
@@ -1829,22 +2126,23 @@ class AdaBoostNC(_Protocol):
     def _tree_learner(self, X, y, weight):
         """Functions to train a tree, (D, counts) -> nodes, each row's leaf, votes of the leaves,
         and to pack them."""
-        stump = self.base == "stump"
-        grower = Grower(
-            X, self.max_bins, self.criterion, 1 if stump else self.max_depth, self.min_samples_leaf,
+        is_stump = self.base == "stump"
+        rules = Rules(
+            CRITERIA[self.criterion], 1 if is_stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
-            weight=weight,
         )  # fmt: skip
+        grower = Grower(X, self.max_bins, rules, weight)
+        shift, GH = grower.data.shift, grower.data.GH
 
         def train(D, counts):
             if counts is not None:
-                _weigh(counts, y, 1.0, True, grower.shift, grower.GH)
+                _fill_examples(counts, y, 1.0, True, shift, GH)
             else:
-                _weigh(D, y, grower.full, False, grower.shift, grower.GH)
+                _fill_examples(D, y, grower.full, False, shift, GH)
             nodes = grower.grow()
-            if self.prune and not stump:
-                prune(nodes, grower.shift)
-            return nodes, grower.leaf, np.where(nodes["g"] <= 0, PLUS, MINUS)
+            if self.prune and not is_stump:
+                prune(nodes, shift)
+            return nodes, grower.space.leaf, np.where(nodes["g"] <= 0, PLUS, MINUS)
 
         return train, grower.pack
 
@@ -1883,16 +2181,6 @@ class AdaBoostNC(_Protocol):
         )
         self.feature_importances_ = total / total.sum() if total.any() else total
 
-    def _report(self, t, log_objective, error):
-        """Keep the state of the round; True when the callback asks to stop."""
-        self.n_iter_, self.log_objective_ = t, log_objective
-        self.objective_ = objective = math.exp(log_objective)
-        if self.verbose:
-            print(f"{type(self).__name__} {t:5d}  objective {objective:.9e}  error {error:.4f}")
-        if self.callback is None:
-            return False
-        return bool(self.callback(self, t, {"objective": objective, "error": error}))
-
     def _each_vote(self, X):
         """Vote (n,) of one member after the other."""
         if hasattr(self, "estimators_"):
@@ -1906,13 +2194,6 @@ class AdaBoostNC(_Protocol):
     def _votes(self, X):
         return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])
 
-    def _right(self, X, y, weighted):
-        """Whether members 2 .. T, and the votes of all those before each, are right on each row."""
-        X = self._check_X(X)
-        positive, votes = self._codes(y, len(X)) == 1, self._votes(X)
-        before = np.cumsum(self.weights_[:, None] * votes if weighted else votes, axis=0)[:-1]
-        return (votes[1:] > 0) == positive, (before >= 0) == positive
-
 
 def _pack_votes(pack, trees):
     """The trees, packed, with votes in place of the values of the leaves."""
@@ -1921,35 +2202,52 @@ def _pack_votes(pack, trees):
     return nodes, starts
 
 
+# >>> shared: stack 1
+class Stack:
+    """An array that grows at its end. Its space doubles as it fills: T appends cost O(T) in all."""
+
+    def __init__(self, first):
+        self._space, self._size = first, len(first)
+
+    def append(self, new):
+        """Add these entries."""
+        stop = self._size + len(new)
+        if stop > len(self._space):
+            more = np.zeros(stop, dtype=self._space.dtype)
+            self._space = np.concatenate([self._space[: self._size], more])
+        self._space[self._size : stop] = new
+        self._size = stop
+
+    @property
+    def entries(self):
+        """All entries, a part of the space."""
+        return self._space[: self._size]
+
+
+# <<< shared: stack
+
+
 class _Shown:
-    """The members so far as attributes of a model, for its callback. The arrays are parts of larger
-    ones, which double as they fill: T rounds cost O(T) in all."""
+    """The members so far as attributes of a model, for its callback."""
 
     def __init__(self, model, pack):
-        self.model, self.pack, self.space = model, pack, {}
-        model.converged_, model.weights_ = False, np.empty(0)
+        self.model, self.pack = model, pack
+        self.weights = Stack(np.zeros(0))
+        self.nodes, self.starts = Stack(np.zeros(0, dtype=NODE)), Stack(np.zeros(1, dtype=np.int64))
+        model.converged_ = False
         if pack is None:
             model.estimators_ = []
-        else:
-            model.nodes_, model.starts_ = np.empty(0, dtype=NODE), np.zeros(1, dtype=np.int64)
 
     def add(self, member, alpha):
         """One more member and its vote."""
-        self._append("weights_", [alpha])
+        self.weights.append([alpha])
+        self.model.weights_ = self.weights.entries
         if self.pack is None:
             self.model.estimators_.append(member)
         else:
-            self._append("nodes_", _pack_votes(self.pack, [member])[0])
-            self._append("starts_", [self.model.nodes_.size])
-
-    def _append(self, name, new):
-        old = getattr(self.model, name)
-        start, stop = old.size, old.size + len(new)
-        if name not in self.space or stop > self.space[name].size:
-            self.space[name] = np.empty(2 * stop, dtype=old.dtype)
-            self.space[name][:start] = old
-        self.space[name][start:stop] = new
-        setattr(self.model, name, self.space[name][:stop])
+            self.nodes.append(_pack_votes(self.pack, [member])[0])
+            self.starts.append([self.nodes.entries.size])
+            self.model.nodes_, self.model.starts_ = self.nodes.entries, self.starts.entries
 
 
 class AdaBoost(AdaBoostNC):
@@ -1972,19 +2270,6 @@ callback : as in AdaBoostNC
         class_weight=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
-
-
-def error_covariance(models, X, y, weighted=False):
-    """Covariance of member t and the vote of those before it being right, for t = 2 .. T: at each
-    row of X over the models, trained on samples of their own, then the mean over the rows.
-
-    The members before t vote with equal weights, as in the paper (III.A), or weighted by alpha. T
-    is the number of members of the model that has the fewest.
-    """
-    T = min(model.weights_.size for model in models)
-    pairs = [model._right(X, y, weighted) for model in models]
-    member, vote = (np.array([pair[k][: T - 1] for pair in pairs]) for k in range(2))
-    return ((member & vote).mean(0) - member.mean(0) * vote.mean(0)).mean(1)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,8 @@ Problem   Given T members h_t, the ensemble is
                 isotonic    the best increasing g in squares, by pooling adjacent violators
 
 Method    The regressions are solved by an active set method on their T x T Gram matrices, Platt's
-          problem by Newton steps. Both are convex: `residual_` is the certified duality gap. For
-          the regressions the errors, shifted until no member could lower them, are a dual point;
-          for Platt the Newton step turns the probabilities into one; for isotonic the running
-          sums of the errors are the multipliers. A vote solves nothing: residual_ is None.
+          problem by Newton steps. `residual_` is their certified duality gap, and that of the
+          isotonic function. A vote solves nothing: its residual_ is None.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 1; Ting, Witten, "Issues in
           Stacked Generalization", JAIR 1999; Platt, "Probabilistic Outputs for Support Vector
           Machines", 1999; Zadrozny, Elkan, ICML 2002 (isotonic); Lawson, Hanson, "Solving Least
@@ -39,9 +37,11 @@ Use       m = Voting([ExRM(), DRM()]).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/combine.py, MIT licence
 """
 
+import ast
 import copy
 import inspect
 import json
+import operator
 import os
 import platform
 import re
@@ -56,61 +56,296 @@ from functools import cache, wraps
 import numpy as np
 from numba import njit
 
-EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
-RIDGE = 1e-3  # of the built-in linear member, on features of unit variance
-SMOOTH = 1e-9  # part of the largest variance that the built-in Bayes members add to all
-TINY = 1e-300  # instead of 0 below a fraction or in a logarithm
-ROWS = 2048  # that naive Bayes looks at together
-SLACK = 1e-6  # of probabilities that are not quite between 0 and 1
-DAMP = 1e-14  # on the diagonal of Platt's Hessian: rows far out may leave it singular
-BALANCE = 1e-12  # to which the equations of the dual then have to hold
-HALVINGS = 60  # of a Newton step at the most
-ROUNDS = 10  # active set changes a member at the most; one or two are usual
+EPS = 2.0**-52  # The rounding of one operation. No gap is claimed below this part of the objective.
+VANISHING = 1e-300  # Smaller numbers count as zero.
 
 
-# >>> shared: protocol 5
-FORMAT = 2  # of the model files
-BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+# >>> shared: jit 1
+def jit(function=None, inner=False, **options):
+    """njit with a disk cache; without one where no folder for it can be written. A kernel that only
+    kernels call is `inner`: it compiles a second faster."""
+    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
+    if function is None:
+        return lambda f: jit(f, **options)
+    keep = function.__module__ != "__main__"  # Run as a script, the file is another module.
+    # The cache keeps NamedTuples by their module: each name of it gets files of its own.
+    function.__qualname__ = f"{function.__module__}.{function.__name__}"
+    try:
+        compiled = njit(cache=keep, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+    for name in ("load_overload", "save_overload") if hasattr(compiled, "_cache") and keep else ():
+        call = getattr(compiled._cache, name)
+        setattr(compiled._cache, name, lambda *args, call=call: _or_compile(call, args))
+    return compiled
+
+
+# <<< shared: jit
+
+
+# -- voting ---------------------------------------------------------------------------------------
+# how          what member t votes, h_t(x)               the class of x
+# plurality    1 for the class that it predicts, else 0  the one of the largest H = sum_t a_t h_t
+# majority     the same                                  that one if it has over half, else reject
+# soft         its probabilities Pr_t(c | x)             the one of the largest H
+# average      its decision function                     the one of the largest H
+def _as_vote(scores):
+    """A member's scores (n, K) of the classes; of two classes the second minus the first, (n,)."""
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def _sum_votes(votes, weights):
+    """H = sum_t a_t h_t, (n,) or (n, K), of votes (n, T) or (n, T, K) with weights a (T,)."""
+    return votes @ weights if votes.ndim == 2 else weights @ votes
+
+
+def _winners(H):
+    """Number of the class of the largest H; on a tie the first, but of two classes the second."""
+    return (H >= 0).astype(np.intp) if H.ndim == 1 else H.argmax(axis=1)
+
+
+def _has_majority(H, weights):
+    """Whether the winner has more than half of the votes, which are weights.sum() in all."""
+    return np.abs(H) > 0 if H.ndim == 1 else 2.0 * H.max(axis=1) - weights.sum() > 0
+
+
+# -- stacking -------------------------------------------------------------------------------------
+CHANGES = 10  # The active set changes at most so often for each member; once or twice is usual.
+
+
+def _stack(P, codes, w):
+    """The regression of each class on the probabilities P (T, n, K) that members give to it.
+
+    Returns their coefficients (T, K), and the sums of their objectives and of their gaps.
+    """
+    parts = [
+        _regress(np.ascontiguousarray(P[:, :, c].T), (codes == c).astype(np.float64), w)
+        for c in range(P.shape[2])
+    ]
+    coef = np.ascontiguousarray(np.array([x for x, _, _ in parts]).T)
+    return coef, sum(part[1] for part in parts), sum(part[2] for part in parts)
+
+
+def _regress(A, b, w):
+    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T) >= 0, weights w of sum 1.
+
+    Returns x, the objective and its certified gap.
+    """
+    WA = w[:, None] * A
+    x = _active_set(A.T @ WA, b @ WA)
+    error = b - A @ x
+    primal = w @ error**2
+
+    # The errors, shifted until no column has a positive product with them, are a dual point.
+    used = WA.sum(0) > 0
+    shift = (error @ WA[:, used] / WA[:, used].sum(0)).max(initial=0.0)
+    dual = error - shift
+    square = w @ dual**2
+    bound = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
+    return x, primal, max(primal - bound, EPS * primal)
+
+
+def _active_set(G, c):
+    """min over x >= 0 of x.G x - 2 c.x for the Gram matrix G (T, T)."""
+    x = np.zeros(c.size)
+    free = np.zeros(c.size, dtype=bool)
+    for _ in range(CHANGES * c.size):
+        # Step 1: the coefficient along which the objective falls the most is set free.
+        slope = np.where(free, -np.inf, c - G @ x)
+        k = slope.argmax()
+        if slope[k] <= EPS * c.max():
+            break
+        free[k] = True
+
+        # Step 2: x goes towards the best free coefficients z; those that reach zero are bound.
+        while True:
+            z = np.zeros(c.size)
+            z[free] = np.linalg.lstsq(G[np.ix_(free, free)], c[free], rcond=None)[0]
+            low = free & (z <= 0)
+            if not low.any():
+                break
+            step = (x[low] / np.maximum(x[low] - z[low], VANISHING)).min()
+            x = np.where(free, x + step * (z - x), 0.0)
+            free &= x > EPS * x.max()
+            x[~free] = 0.0
+        x = z
+    return x
+
+
+# -- calibration: Platt's function ----------------------------------------------------------------
+DAMP = 1e-14  # It is added to the diagonal of the Hessian: rows far out may leave that singular.
+DUAL_ERROR = 1e-12  # The equations of the dual have to hold to this accuracy.
+HALVINGS = 60  # A Newton step is halved at most so often.
+
+
+def _platt(f, positive, w, tol, max_iter, report):
+    """Slope and offset of the logistic function with Platt's targets; weights w of sum > 0."""
+    plus = w[positive].sum()
+    minus = w[~positive].sum()
+    target = np.where(positive, (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0))
+    w = w / w.sum()
+    centre, scale = _location(f, w)
+    Phi = np.column_stack([(f - centre) / scale, np.ones(f.size)])
+    theta = np.array([0.0, np.log((plus + 1.0) / (minus + 1.0))])
+    objective = _log_loss(Phi @ theta, target, w)
+    for iteration in range(1, max_iter + 1):
+        # Step 1: the Newton step at the probabilities p; constant outputs have an offset only.
+        p = 0.5 * (1.0 + np.tanh(0.5 * (Phi @ theta)))
+        curve = w * p * (1.0 - p)
+        H = Phi.T @ (curve[:, None] * Phi)
+        H += np.diag([DAMP + (scale == np.inf), DAMP])
+        step = np.linalg.solve(H, (w * (p - target)) @ Phi)
+
+        # Step 2: the certificate; the Newton step turns p into a point of the dual.
+        q = p - p * (1.0 - p) * (Phi @ step)
+        residual = _platt_gap(q, Phi, target, w, objective)
+        stop = report(iteration, objective, residual=residual)
+        if stop or residual <= tol or iteration == max_iter:
+            break
+
+        # Step 3: halve the step until the loss does not rise.
+        size = 1.0
+        last = objective
+        for _ in range(HALVINGS):
+            objective = _log_loss(Phi @ (theta - size * step), target, w)
+            if objective <= last:
+                break
+            size *= 0.5
+        else:
+            break  # There is no descent left in floating point.
+        theta = theta - size * step
+    slope = theta[0] / scale
+    return slope, theta[1] - slope * centre
+
+
+def _location(f, w):
+    """Mean and standard deviation of outputs f; infinite where all are equal but for rounding."""
+    centre = w @ f
+    size = max(np.abs(f - centre).max(), VANISHING)  # Squares of small outputs would be 0.
+    scale = size * np.sqrt(w @ ((f - centre) / size) ** 2)
+    least = max(EPS * np.abs(f).max(), VANISHING)
+    return centre, scale if scale > least else np.inf
+
+
+def _log_loss(z, target, w):
+    """Mean log-loss of the probabilities 1 / (1 + exp(-z)) against the targets."""
+    return w @ (np.logaddexp(0.0, z) - target * z)
+
+
+def _platt_gap(q, Phi, target, w, objective):
+    """The objective less the mean entropy of q, over max(1, objective). It is infinite where q is
+    no point of the dual: probabilities with the same weighted sums of Phi as the targets."""
+    balanced = np.abs((w * (q - target)) @ Phi).max() <= DUAL_ERROR
+    if not balanced or q.min() < 0.0 or q.max() > 1.0:
+        return np.inf
+    entropy = -q * np.log(np.maximum(q, VANISHING))
+    entropy -= (1.0 - q) * np.log(np.maximum(1.0 - q, VANISHING))
+    return float(max(objective - w @ entropy, EPS * objective) / max(1.0, objective))
+
+
+# -- calibration: the isotonic function -----------------------------------------------------------
+def _isotonic(f, positive, w, report):
+    """Corners (thresholds, values) of the increasing function of least squares, linear between."""
+    w = w / w.sum()
+    used = w > VANISHING  # Rows of next to no weight have no say.
+    f, positive, w = f[used], positive[used], w[used]
+
+    # Equal outputs get one value: that of the mean of their labels.
+    thresholds, place = np.unique(f, return_inverse=True)
+    weight = np.bincount(place, w)
+    y = np.bincount(place, w * positive) / weight
+    values = _pool(y, weight)
+    within = w @ (positive - y[place]) ** 2
+    objective = weight @ (y - values) ** 2 + within
+
+    # The certificate: the running sums of the errors are the multipliers.
+    multipliers = np.maximum(np.cumsum(weight * (y - values)), 0.0)
+    multipliers[-1] = 0.0
+    change = np.diff(multipliers, prepend=0.0)
+    dual = (2.0 * change * y - change**2 / weight).sum() + within
+    gap = max(objective - dual, EPS * objective)
+    report(1, objective, residual=float(gap / max(1.0, objective)))
+
+    # The inner points of level stretches say nothing.
+    ends = np.ones(values.size, dtype=bool)
+    ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
+    return thresholds[ends], values[ends]
+
+
+@jit
+def _pool(y, w):
+    """Best increasing fit of y with weights w > 0, both (n,): pool adjacent violators. O(n)."""
+    n = y.shape[0]
+    level = np.empty(n)
+    weight = np.empty(n)
+    start = np.empty(n + 1, np.int64)
+    blocks = 0
+    for i in range(n):
+        # Each value is a block of its own; blocks merge while the last one is not above the others.
+        level[blocks] = y[i]
+        weight[blocks] = w[i]
+        start[blocks] = i
+        while blocks > 0 and level[blocks - 1] >= level[blocks]:
+            total = weight[blocks - 1] + weight[blocks]
+            level[blocks - 1] += (level[blocks] - level[blocks - 1]) * (weight[blocks] / total)
+            weight[blocks - 1] = total
+            blocks -= 1
+        blocks += 1
+    start[blocks] = n
+    fit = np.empty(n)
+    for k in range(blocks):
+        for i in range(start[k], start[k + 1]):
+            fit[i] = level[k]
+    return fit
+
+
+# >>> shared: cache 1
+def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
+    """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
+    kernels are compiled."""
+    try:
+        return call(*args)
+    except Exception as error:  # Damaged files make unpickling and linking raise anything.
+        index = call.__self__._cache_file._index_path
+        with suppress(OSError):
+            os.unlink(index)  # Or it might lead to the data of an earlier version.
+        if not told:
+            told.append(call)
+            warnings.warn(
+                f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
+                "are compiled instead. Free space on the disk, or delete that folder",
+                stacklevel=2,
+            )
+
+
+# <<< shared: cache
+
+
+# >>> shared: estimator 1
+BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
+COMMON = {  # The rules of the parameters that mean the same everywhere.
+    "class_weight": "None, 'balanced' or a dict from class to factor",
+    "n_jobs": "None, an integer >= 1 or an integer <= -1",
+    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "callback": "None or a function",
+}
+KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+    "a number": lambda v: v == v,
+    "a finite number": lambda v: abs(v) < np.inf,
+    "a share": lambda v: v == v,
+    "an integer": lambda v: isinstance(v, (int, np.integer)),
+    "a function": callable,
+    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
+    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
+}
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
     """The result is not as exact as asked for."""
-
-
-def kernel(function=None, **options):
-    """njit with a disk cache; without one where no folder for it can be written."""
-    if function is None:
-        return lambda f: kernel(f, **options)
-    cache = function.__module__ != "__main__"  # run as a script, the file is another module
-    try:
-        compiled = njit(cache=cache, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if cache else ():
-        setattr(compiled._cache, name, _spared(compiled._cache, name))
-    return compiled
-
-
-def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
-    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
-    function, index = getattr(cache, name), cache._cache_file._index_path
-
-    def spared(*args):
-        try:
-            return function(*args)
-        except Exception as error:  # damaged files make unpickling and linking raise anything
-            with suppress(OSError):
-                os.unlink(index)  # or it might lead to the data of an earlier version
-            if not told:
-                told.append(name)
-                warnings.warn(
-                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                    "are compiled instead. Free space on the disk, or delete that folder",
-                    stacklevel=2,
-                )
-
-    return spared
 
 
 def all_or_nothing(fit):
@@ -130,169 +365,31 @@ def all_or_nothing(fit):
     return whole
 
 
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+def follows(value, rule):
+    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+                return True
+        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
+            pass
+    return False
 
 
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _build(header, arrays, known, path, place=""):
-    """The model of a header and of the arrays at its place, with all models inside it."""
-    name = header["class"]
-    if name not in known:
-        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
-    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
-    known = known | {kind.__name__: kind for kind in cls._own_members}
-    for name, value in header["models"].items():
-        parts = value if isinstance(value, list) else [value]
-        built = [
-            _build(part, arrays, known, path, f"{place}{name}/{t}/")
-            if isinstance(part, dict)
-            else part
-            for t, part in enumerate(parts)
-        ]
-        if name in header["names"]:
-            pairs = zip(header["names"][name], built, strict=True)
-            built = [part if given is None else (given, part) for given, part in pairs]
-        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
-    if set(params) - set(cls._param_names()):
-        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-    model = cls(**params)
-    is_name = re.compile(r"[a-z]\w*_").fullmatch
-    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-    try:
-        good = model._is_intact() if fitted or not place else True
-    except Exception:  # damaged values may raise anything
-        good = False
-    if not good:
-        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
-    return model
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-def _at_least(low):
-    """A rule for whole numbers."""
-    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
-
-
-def _one_of(*choices):
-    """A rule for names."""
-    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
-
-
-COMMON = {  # rules of the parameters that mean the same everywhere
-    "class_weight": (
-        lambda v: v is None or isinstance(v, dict) or v == "balanced",
-        "None, 'balanced' or a dict from class to factor",
-    ),
-    "n_jobs": (
-        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
-        "None, a number of threads, or -1 for all processors",
-    ),
-    "random_state": (
-        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
-        "None, an integer >= 0, a RandomState or a Generator",
-    ),
-    "callback": (lambda v: v is None or callable(v), "None or a function"),
-}
-
-
-def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
-
-
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+@cache
+def _alternatives(rule):
+    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
+    if rule in KINDS:
+        return [(KINDS[rule], ())]
+    found = []
+    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for part in re.split(r", | or ", plain):
+        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
+        literal = None if kind in KINDS else ast.literal_eval(kind)
+        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+        pairs = [limit.split() for limit in limits]
+        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return found
 
 
 def _labels(y, who):
@@ -324,19 +421,18 @@ def _is_missing(value):
     """Whether an object stands for a missing value: None, NaN and those of pandas."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
         return True
 
 
-class _Protocol:
-    """What all estimators share: parameters, validation, labels, score, model files."""
+class _Estimator:
+    """What all estimators share: parameters, checks, labels, predict, score, report."""
 
-    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
-    class_weight = None  # a parameter of classifiers
+    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
+    class_weight = None  # Classifiers have it as a parameter.
     _allow_nan = False
     _multi_class = False
-    _own_members = ()  # classes of this file that may be inside the model
-    _rules = {}
+    _rules = {}  # The rule of each parameter, a text that `follows` reads.
 
     def _set(self, params):
         """Keep the constructor's arguments, given as its locals(), unchanged."""
@@ -348,39 +444,20 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
-        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
-        params = {name: getattr(self, name) for name in self._param_names()}
-        for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
-                path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
-        return params
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for path, value in sorted(params.items()):  # an estimator before its own parameters
-            name, _, inner = path.partition("__")
-            place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
-            if inner and isinstance(old, (list, tuple)):
-                place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                names = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
-            if inner:
-                inside[place].set_params(**{inner: value})
-                continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+        for name, value in params.items():
+            if name not in self._param_names():
+                self._refuse_param(name)
             setattr(self, name, value)
         return self
+
+    def _refuse_param(self, name):
+        names = ", ".join(self._param_names())
+        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
@@ -442,26 +519,15 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
-        for name, (test, rule) in (common | self._rules).items():
+        """Every parameter against its rule in `_rules` or COMMON."""
+        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
+        for name, rule in rules.items():
             value = getattr(self, name)
-            try:
-                good = test(value)
-            except TypeError:
-                good = False
-            if not good:
+            if not follows(value, rule):
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -507,29 +573,41 @@ class _Protocol:
                 f"{who}: found array with 0 feature(s) (shape={X.shape}) "
                 "while a minimum of 1 is required."
             )
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
-        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
-            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                    f"column {column}; fill in or drop such cells first"
-                )
-            if (abs(X) >= BOUND).any():
-                row, column = np.argwhere(abs(X) >= BOUND)[0]
-                raise ValueError(
-                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                    f"scale X, numbers have to be below {BOUND:g}"
-                )
+        self._check_finite(X)
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            return X
-        seen = getattr(self, "feature_names_in_", None)
+        else:
+            self._check_names(names, d)
+        return X
+
+    def _check_finite(self, X):
+        """One quick pass over X; the exact look only on suspicion."""
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if square < BOUND**2:
+            return
+        who = type(self).__name__
+        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                f"column {column}; fill in or drop such cells first"
+            )
+        large = abs(X) >= BOUND
+        if large.any():
+            row, column = np.argwhere(large)[0]
+            raise ValueError(
+                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                f"scale X, numbers have to be below {BOUND:g}"
+            )
+
+    def _check_names(self, names, d):
+        """Names and number of the features, against those of fit."""
+        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
@@ -540,14 +618,12 @@ class _Protocol:
                 f"X has {d} features, but {who} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        if (names is None) != (seen is None):
-            has, lacks = (
-                ("X has", f"{who} was fitted without")
-                if seen is None
-                else ("X does not have valid", f"{who} was fitted with")
-            )
-            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
-        return X
+        if names is not None and seen is None:
+            text = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(text, stacklevel=4)
+        if names is None and seen is not None:
+            text = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _numbers(self, X):
         """X as numbers; the gaps of a frame's nullable columns become NaN."""
@@ -704,6 +780,139 @@ class _Protocol:
         right = found == self._check_y(y, found.size)
         return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
+    def _report(self, iteration, objective, **info):
+        """Keep the state of an iteration, print it if verbose and show it to the callback; True
+        where that asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.trace_.append(self.objective_)
+        info = {"objective": self.objective_} | info
+        if "residual" in info:
+            self.residual_ = info["residual"]
+        if self.verbose:
+            known = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+        return self.callback is not None and bool(self.callback(self, iteration, info))
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: estimator
+
+
+# >>> shared: files 1
+FORMAT = 2  # The version of the model files.
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # It is a device or a pipe.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        return _checked(header), arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
+
+
+class _Model(_Estimator):
+    """An estimator that is kept in a file."""
+
     def save(self, path, notes=None):
         """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
@@ -722,16 +931,18 @@ class _Protocol:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
                 with archive.open(part, "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        return cls._build(*cls._read(path), path)
 
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
+    @classmethod
+    def _read(cls, path):
+        """Header of a model of this class, and its arrays by the place of the model in it."""
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
@@ -739,34 +950,48 @@ class _Protocol:
         for name, value in arrays.items():
             place, slash, last = name.rpartition("/")
             places.setdefault(place + slash, {})[last] = value
-        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+        return header, places
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        """The model of a header and of the arrays at its place, checked; `known` are the classes
+        of models inside models."""
+        params, fitted = header["params"], header["values"] | places.get(place, {})
+        if header["models"] or set(params) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**params)
+        is_name = re.compile(r"[a-z]\w*_").fullmatch
+        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
+        try:
+            good = model._is_intact() if fitted or not place else True
+        except Exception:  # Damaged values may raise anything.
+            good = False
+        if not good:
+            raise ValueError(
+                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
+            )
+        return model
 
     def _pack(self, arrays, place=""):
-        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        """Header of the model; its arrays go to `arrays`, with the place before their names."""
         header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
-        for name, value in (params | fitted).items():
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            names = [part[0] if _is_pair(part) else None for part in parts]
-            parts = [part[1] if _is_pair(part) else part for part in parts]
-            if any(names) or any(hasattr(part, "_pack") for part in parts):
-                packed = [
-                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-                    for t, part in enumerate(parts)
-                ]
-                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
-            elif name in fitted and isinstance(value, np.ndarray):
-                texts = value.dtype == object
-                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-            elif name in fitted:
-                header["values"][name] = value
-            elif isinstance(value, dict):  # json would turn its keys into texts
-                header["params"][name] = {"pairs": [*value.items()]}
-            else:
-                header["params"][name] = None if isinstance(value, RANDOM) else value
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in (self.get_params(deep=False) | fitted).items():
+            if name != "callback":
+                self._pack_value(name, value, header, arrays, place)
         return header
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """Put a parameter or a fitted attribute into the header or among the arrays."""
+        if not name.endswith("_"):
+            value = None if isinstance(value, RANDOM) else value
+            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
+            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
+        elif isinstance(value, np.ndarray):
+            texts = value.dtype == object
+            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+        else:
+            header["values"][name] = value
 
     def _is_intact(self):
         """Whether what a file said fits together, all that predict uses: kernels check no bounds.
@@ -793,25 +1018,125 @@ class _Protocol:
         return good and bool(np.isfinite(value).all())
 
 
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
+# <<< shared: files
 
 
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
+# >>> shared: nested 1
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        name, part = part if _is_pair(part) else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
 
 
-# <<< shared: protocol
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+
+
+class _Nested(_Model):
+    """A model that may hold others, as parameters or as fitted members."""
+
+    _own_members = ()  # Classes of this file that may be inside the model.
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
+        params = super().get_params()
+        for name, value in list(params.items()) if deep else ():
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # An estimator comes before its parameters.
+            name, _, inner = path.partition("__")
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
+                self._refuse_param(path)
+            if inner:
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
+        return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
+    @classmethod
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
+        known = {kind.__name__: kind for kind in (*members, cls)}
+        return cls._build(*cls._read(path), path, known=known)
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        known = known | {kind.__name__: kind for kind in cls._own_members}
+        params, values = dict(header["params"]), dict(header["values"])
+        for name, value in header["models"].items():
+            parts = value if isinstance(value, list) else [value]
+            built = [
+                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
+                for t, part in enumerate(parts)
+            ]
+            if name in header["names"]:
+                pairs = zip(header["names"][name], built, strict=True)
+                built = [part if given is None else (given, part) for given, part in pairs]
+            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
+        header = header | {"params": params, "values": values, "models": {}}
+        return super()._build(header, places, path, place)
+
+    @staticmethod
+    def _build_part(part, places, path, place, known):
+        """A model inside another; what is no header of one, such as a text, stays as it is."""
+        if not isinstance(part, dict):
+            return part
+        name = part["class"]
+        if name not in known:
+            text = f"pass the class, load(path, members=({name},))"
+            raise ValueError(f"{path} holds a {name}: {text}")
+        return known[name]._build(part, places, path, place, known)
+
+    def _pack_value(self, name, value, header, arrays, place):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        names = [part[0] if _is_pair(part) else None for part in parts]
+        parts = [part[1] if _is_pair(part) else part for part in parts]
+        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
+            super()._pack_value(name, value, header, arrays, place)
+            return
+        packed = [
+            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+            for t, part in enumerate(parts)
+        ]
+        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+        if any(names):
+            header.setdefault("names", {})[name] = names
+
+
+# <<< shared: nested
 
 
 # >>> shared: members 1
@@ -831,7 +1156,8 @@ def takes_weights(member):
 
 def seeded_copy(member, rng):
     """A copy of a member, with a seed from rng wherever it has a random_state."""
-    member, seed = copy.deepcopy(member), int(rng.integers(2**31))
+    member = copy.deepcopy(member)
+    seed = int(rng.integers(2**31))
     for name in member.get_params() if hasattr(member, "get_params") else ():
         if name.rpartition("__")[2] == "random_state":
             member.set_params(**{name: seed})
@@ -855,144 +1181,21 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 # <<< shared: members
 
 
-# -- kernels ------------------------------------------------------------------------------------
-@kernel
-def _pool(y, w):
-    """Best increasing fit of y with weights w > 0, both (n,): pool adjacent violators. O(n)."""
-    n = y.shape[0]
-    level, weight, start = np.empty(n), np.empty(n), np.empty(n + 1, np.int64)
-    blocks = 0
-    for i in range(n):
-        level[blocks], weight[blocks], start[blocks] = y[i], w[i], i
-        while blocks > 0 and level[blocks - 1] >= level[blocks]:
-            total = weight[blocks - 1] + weight[blocks]
-            level[blocks - 1] += (level[blocks] - level[blocks - 1]) * (weight[blocks] / total)
-            weight[blocks - 1] = total
-            blocks -= 1
-        blocks += 1
-    start[blocks] = n
-    fit = np.empty(n)
-    for k in range(blocks):
-        for i in range(start[k], start[k + 1]):
-            fit[i] = level[k]
-    return fit
-
-
-# -- convex problems ------------------------------------------------------------------------------
-def _regress(A, b, w):
-    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T) >= 0, weights w of sum 1.
-
-    Returns x, the objective and its certified gap.
-    """
-    WA = w[:, None] * A
-    G, c = A.T @ WA, b @ WA
-    x, free = np.zeros(c.size), np.zeros(c.size, dtype=bool)
-    for _ in range(ROUNDS * c.size):
-        slope = np.where(free, -np.inf, c - G @ x)
-        k = slope.argmax()
-        if slope[k] <= EPS * c.max():
-            break
-        free[k] = True
-        while True:
-            z = np.zeros(c.size)
-            z[free] = np.linalg.lstsq(G[np.ix_(free, free)], c[free], rcond=None)[0]
-            low = free & (z <= 0)
-            if not low.any():
-                break
-            step = (x[low] / np.maximum(x[low] - z[low], TINY)).min()
-            x = np.where(free, x + step * (z - x), 0.0)
-            free &= x > EPS * x.max()
-            x[~free] = 0.0
-        x = z
-    error = b - A @ x
-    primal = w @ error**2
-    used = WA.sum(0) > 0
-    shift = (error @ WA[:, used] / WA[:, used].sum(0)).max(initial=0.0)
-    dual = error - shift  # now no column has a positive product with it
-    square = w @ dual**2
-    best = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
-    return x, primal, max(primal - best, EPS * primal)
-
-
-def _platt(f, positive, w, tol, max_iter, report):
-    """Slope and offset of the logistic function with Platt's targets; w of sum > 0."""
-    plus, minus = w[positive].sum(), w[~positive].sum()
-    target = np.where(positive, (plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0))
-    w = w / w.sum()
-    centre = w @ f
-    size = max(np.abs(f - centre).max(), TINY)  # squares of small outputs would be 0
-    scale = size * np.sqrt(w @ ((f - centre) / size) ** 2)
-    least = max(EPS * np.abs(f).max(), TINY)
-    scale = scale if scale > least else np.inf  # constant outputs: offset only
-    Phi = np.column_stack([(f - centre) / scale, np.ones(f.size)])
-
-    def loss(theta):
-        z = Phi @ theta
-        return w @ (np.logaddexp(0.0, z) - target * z)
-
-    theta = np.array([0.0, np.log((plus + 1.0) / (minus + 1.0))])
-    objective = loss(theta)
-    for iteration in range(1, max_iter + 1):
-        p = 0.5 * (1.0 + np.tanh(0.5 * (Phi @ theta)))
-        curve = w * p * (1.0 - p)
-        H = Phi.T @ (curve[:, None] * Phi)
-        H += np.diag([DAMP + (scale == np.inf), DAMP])
-        step = np.linalg.solve(H, (w * (p - target)) @ Phi)
-        q = p - p * (1.0 - p) * (Phi @ step)  # satisfies the equations of the dual
-        residual = np.inf
-        balanced = np.abs((w * (q - target)) @ Phi).max() <= BALANCE
-        if balanced and 0.0 <= q.min() and q.max() <= 1.0:
-            entropy = -q * np.log(np.maximum(q, TINY))
-            entropy -= (1.0 - q) * np.log(np.maximum(1.0 - q, TINY))
-            residual = max(objective - w @ entropy, EPS * objective) / max(1.0, objective)
-        if report(iteration, objective, residual) or residual <= tol or iteration == max_iter:
-            break
-        size, last = 1.0, objective
-        for _ in range(HALVINGS):
-            objective = loss(theta - size * step)
-            if objective <= last:
-                break
-            size *= 0.5
-        else:
-            break  # no descent left in floating point
-        theta = theta - size * step
-    slope = theta[0] / scale
-    return slope, theta[1] - slope * centre
-
-
-def _isotonic(f, positive, w, report):
-    """Increasing function through (thresholds, values) of the least squares; linear between."""
-    w = w / w.sum()
-    used = w > TINY  # rows of next to no weight have no say
-    f, positive, w = f[used], positive[used], w[used]
-    thresholds, place = np.unique(f, return_inverse=True)
-    weight = np.bincount(place, w)
-    y = np.bincount(place, w * positive) / weight
-    values = _pool(y, weight)
-    within = w @ (positive - y[place]) ** 2  # of equal outputs
-    objective = weight @ (y - values) ** 2 + within
-    multipliers = np.maximum(np.cumsum(weight * (y - values)), 0.0)
-    multipliers[-1] = 0.0
-    change = np.diff(multipliers, prepend=0.0)
-    dual = (2.0 * change * y - change**2 / weight).sum() + within
-    report(1, objective, max(objective - dual, EPS * objective) / max(1.0, objective))
-    ends = np.ones(values.size, dtype=bool)  # the inner points of level stretches say nothing
-    ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
-    return thresholds[ends], values[ends]
-
-
-# -- members --------------------------------------------------------------------------------------
 # >>> shared: numbers 1
+ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
+
+
 def _deviations(X, C, mean, w):
     """Standard deviation of each column of X from its mean and its centred form C, with weights w
     of sum 1; infinite for columns that are constant: they then count for nothing."""
-    parts = (slice(i, i + 2048) for i in range(0, len(w), 2048))  # no room for all of the squares
+    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
     found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
-    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
+    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
     for j in np.flatnonzero(odd) if odd.any() else ():
-        x, c = X[w > 0, j], C[w > 0, j]
-        size = np.abs(c).max()  # squares of small numbers would be 0
-        level = size < TINY or (x == x[0]).all()
+        x = X[w > 0, j]
+        c = C[w > 0, j]
+        size = np.abs(c).max()  # Squares of small numbers would be 0.
+        level = size < VANISHING or (x == x[0]).all()
         found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
     return found
 
@@ -1008,7 +1211,12 @@ def _are_bounded(f):
 # <<< shared: numbers
 
 
-class _BuiltIn(_Protocol):
+# -- built-in members -----------------------------------------------------------------------------
+PENALTY = 1e-3  # It holds the coefficients of the linear member, on features of unit variance.
+SMOOTH = 1e-9  # This part of the largest variance is added to all variances of the Bayes members.
+
+
+class _BuiltIn(_Model):
     """A small classifier whose fitted state is one matrix with a row for each class."""
 
     _multi_class = True
@@ -1018,12 +1226,14 @@ class _BuiltIn(_Protocol):
 
     @all_or_nothing
     def fit(self, X, y, sample_weight=None):
+        """Train on rows that the combination around the member has checked."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_features_in_ = X.shape[1]
+        onehot = np.eye(self.classes_.size)[codes]
         w = np.ones(len(y)) if sample_weight is None else sample_weight
-        onehot, w = np.eye(self.classes_.size)[codes], w / w.sum()
+        w = w / w.sum()
         shares = w @ onehot
-        if shares.min() < TINY:
+        if shares.min() < VANISHING:
             raise ValueError(
                 f"the weights of class {self.classes_[shares.argmin()]} are lost beside those of "
                 "the others; bring sample_weight and class_weight closer together"
@@ -1037,6 +1247,7 @@ class _BuiltIn(_Protocol):
         return super()._is_intact() and self._holds("state_", shape)
 
     def predict(self, X):
+        """Class of the largest probability."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
@@ -1048,30 +1259,33 @@ class _Linear(_BuiltIn):
         return d + 1
 
     def _learn(self, X, onehot, w):
-        mean, share = w @ X, w @ onehot
+        mean = w @ X
+        share = w @ onehot
         Z = X - mean
         spread = _deviations(X, Z, mean, w)
         Z /= spread
         ZW = Z.T * w
-        H = ZW @ Z + RIDGE * np.eye(len(mean))
+        H = ZW @ Z + PENALTY * np.eye(len(mean))
         coef = np.linalg.solve(H, ZW @ (onehot - share)).T / spread
         return np.column_stack([coef, share - coef @ mean])
 
     def _outputs(self, X):
-        with np.errstate(over="ignore", invalid="ignore"):  # who asked looks at the result
+        """Values of the regressions, (n, K); the combination looks whether they are bounded."""
+        with np.errstate(over="ignore", invalid="ignore"):
             return X @ np.ascontiguousarray(self.state_[:, :-1].T) + self.state_[:, -1]
 
     def predict_proba(self, X):
+        """The outputs, cut off at 0 and 1, divided by their sum, (n, K)."""
         p = np.clip(self._outputs(X), 0.0, 1.0)
         return p / p.sum(axis=1, keepdims=True)
 
     def decision_function(self, X):
-        outputs = self._outputs(X)
-        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+        """The outputs, (n, K), or their difference, (n,), for two classes."""
+        return _as_vote(self._outputs(X))
 
 
 def _pieces(X):
-    """Parts of the rows that stay in the cache: which rows, their columns, as much space."""
+    """Parts of ROWS rows: which rows, their columns in one piece, and space of the same size."""
     for start in range(0, len(X), ROWS):
         columns = X[start : start + ROWS].T.copy()
         yield slice(start, start + ROWS), columns, np.empty_like(columns)
@@ -1091,24 +1305,29 @@ class _Bayes(_BuiltIn):
         spread = _deviations(X, X - mean, mean, w)
         largest = spread[np.isfinite(spread)].max(initial=0.0)
         unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
+
+        # Means and variances of each class, of features in the unit of the largest deviation:
+        # squares of small numbers would be 0.
         share = w @ onehot
         parts = (onehot * w[:, None]).T / share[:, None]
-        means, variances = parts @ X, np.zeros((len(share), len(mean)))
+        means = parts @ X
+        variances = np.zeros((len(share), len(mean)))
         for rows, columns, z in _pieces(X):
             for k, m in enumerate(means):
                 np.subtract(columns, m[:, None], out=z)
-                z /= unit  # squares of small numbers would be 0
+                z /= unit
                 z *= z
                 variances[k] += z @ parts[k, rows]
         if self.pooled:
             variances[:] = share @ variances
         deviations = unit * np.sqrt(variances + floor)
-        return np.column_stack([
-            means, 1.0 / deviations, np.log(share) - np.log(deviations).sum(axis=1)
-        ])  # fmt: skip
+        constant = np.log(share) - np.log(deviations).sum(axis=1)
+        return np.column_stack([means, 1.0 / deviations, constant])
 
     def predict_proba(self, X):
-        d, scores = X.shape[1], np.empty((len(self.state_), X.shape[0]))
+        """Posterior probability of each class, (n, K)."""
+        d = X.shape[1]
+        scores = np.empty((len(self.state_), X.shape[0]))
         with np.errstate(over="ignore"):
             for rows, columns, z in _pieces(X):
                 for k, row in enumerate(self.state_[:, :, None]):
@@ -1119,13 +1338,15 @@ class _Bayes(_BuiltIn):
         best = scores.max(axis=0)
         far = ~np.isfinite(best)
         if far.any():
-            scores[:, far], best[far] = self._far_scores(X[far]), 0.0
+            scores[:, far] = self._far_scores(X[far])
+            best[far] = 0.0
         p = np.exp(scores - best)
         return (p / p.sum(axis=0)).T
 
     def _far_scores(self, X):
         """Scores less the best one of rows so far away that their squares overflow."""
-        d, most = X.shape[1], np.finfo(np.float64).max
+        d = X.shape[1]
+        most = np.finfo(np.float64).max
         with np.errstate(over="ignore"):
             z = np.array([(X - row[:d]) * row[d:-1] for row in self.state_]).clip(-most, most)
             size = np.abs(z).max(axis=(0, 2))
@@ -1142,7 +1363,9 @@ class _Centroid(_Bayes):
 BUILT_IN = {"linear": _Linear, "bayes": _Bayes, "centroid": _Centroid}
 
 
+# -- lists of members and folds -------------------------------------------------------------------
 def _is_member(v):
+    """Whether a value is the name of a built-in member or a classifier."""
     return v in BUILT_IN if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
 
 
@@ -1161,9 +1384,8 @@ def _are_members(members):
     parts = _pairs(members)
     given = [part[0] for part in members if isinstance(part, tuple)]
     good = all(isinstance(name, str) and name and "__" not in name for name in given)
-    return bool(parts) and good and len({*given}) == len(given) and all(
-        _is_member(member) for _, member in parts
-    )  # fmt: skip
+    good = good and len({*given}) == len(given)
+    return bool(parts) and good and all(_is_member(member) for _, member in parts)
 
 
 def _fitted(spec, X, labels, weight):
@@ -1175,6 +1397,8 @@ def _fitted(spec, X, labels, weight):
 def _folds(who, cv, codes, weight):
     """Pairs (training rows, test rows); rows without weight are in none where cv is a number."""
     n = codes.size
+
+    # The caller's own folds are checked only.
     if not isinstance(cv, (int, np.integer)):
         pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
         if not np.array_equal(np.sort(np.concatenate([test for _, test in pairs])), np.arange(n)):
@@ -1182,7 +1406,10 @@ def _folds(who, cv, codes, weight):
         if not all(np.isin(train, np.arange(n)).all() and train.size for train, _ in pairs):
             raise ValueError(f"{who}: the training parts of cv must hold numbers of the {n} rows")
         return pairs
-    fold, used = np.full(n, -1), np.flatnonzero(weight > 0)
+
+    # The rows are dealt in turn, class by class.
+    fold = np.full(n, -1)
+    used = np.flatnonzero(weight > 0)
     if np.bincount(codes[used]).min() < 2:
         raise ValueError(f"{who}: cross-validation needs at least 2 rows of each class")
     fold[used[np.argsort(codes[used], kind="stable")]] = np.arange(used.size) % cv
@@ -1191,8 +1418,11 @@ def _folds(who, cv, codes, weight):
 
 
 # -- estimators -----------------------------------------------------------------------------------
-class _Combined(_Protocol):
-    """What the three share: members by name or as objects, model files, reports."""
+OUTSIDE = 1e-6  # A member's probabilities may be outside of 0 to 1 by so much.
+
+
+class _Combined(_Nested):
+    """What the three share: members by name or as objects, their outputs, model files."""
 
     _own_members = tuple(BUILT_IN.values())
     _role = "member"
@@ -1225,6 +1455,7 @@ class _Combined(_Protocol):
             raise ValueError(f"{type(self).__name__}: prefit=True needs fitted objects, not names")
 
     def _name(self, member):
+        """How messages call a member."""
         what = "meta" if member is getattr(self, "meta_", None) else self._role
         return f"{type(self).__name__}: {what} {type(member).__name__}"
 
@@ -1243,17 +1474,19 @@ class _Combined(_Protocol):
         """Probabilities of our classes, (n, K)."""
         if not hasattr(member, "predict_proba"):
             raise ValueError(f"{self._name(member)} has no predict_proba; {self._way_out(member)}")
-        columns, K = self._columns(member), self.classes_.size
+        columns = self._columns(member)
+        K = self.classes_.size
         p = np.asarray(member.predict_proba(X), dtype=np.float64)
         if p.shape != (X.shape[0], len(columns)):
             raise ValueError(
                 f"{self._name(member)} gives probabilities of shape {p.shape}, not one a class"
             )
         if columns != list(range(K)):
-            p, known = np.zeros((X.shape[0], K)), p
+            known = p
+            p = np.zeros((X.shape[0], K))
             p[:, columns] = known
         low, high = p.min(), p.max()
-        if not (-SLACK <= low and high <= 1.0 + SLACK):  # NaN is neither
+        if not (-OUTSIDE <= low and high <= 1.0 + OUTSIDE):  # NaN is neither.
             raise ValueError(
                 f"{self._name(member)} gives probabilities from {low:g} to {high:g}, not from 0 to "
                 "1; scale X, or leave it out"
@@ -1276,7 +1509,7 @@ class _Combined(_Protocol):
                     f"{self._name(member)} has neither decision_function nor predict_proba, and "
                     "one of them is needed"
                 )
-            return _difference(self._probabilities(member, X))
+            return _as_vote(self._probabilities(member, X))
         if self._columns(member) != list(range(self.classes_.size)):
             raise ValueError(f"{self._name(member)} does not know all classes of y")
         f = np.asarray(member.decision_function(X), dtype=np.float64)
@@ -1297,27 +1530,14 @@ class _Combined(_Protocol):
         passed are the weights for the members, or None."""
         if self.prefit:
             return output(spec, X), spec
-        labels, values = self.classes_[codes], None
+        labels = self.classes_[codes]
+        values = None
         for train, test in _folds(type(self).__name__, self.cv, codes, weight):
             part = None if passed is None else passed[train]
             found = output(_fitted(spec, X[train], labels[train], part), X[test])
             values = np.zeros((codes.size, *found.shape[1:])) if values is None else values
             values[test] = found
         return values, _fitted(spec, X, labels, passed)
-
-    def _report(self, iteration, objective, residual, name=""):
-        """Keep the state of the iteration; True when the callback asks to stop."""
-        self.n_iter_, self.objective_ = iteration, float(objective)
-        self.residual_ = None if residual is None else float(residual)
-        self.trace_.append(self.objective_)
-        if self.verbose:
-            end = "" if residual is None else f"  residual {residual:.2e}"
-            end += f"  {name}" if name else ""
-            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}{end}")
-        if self.callback is None:
-            return False
-        info = {"objective": self.objective_, "residual": self.residual_}
-        return bool(self.callback(self, iteration, info))
 
     def _finish(self):
         """Set what is known after the last iteration."""
@@ -1335,7 +1555,9 @@ class _Combined(_Protocol):
 
     def _is_intact(self):
         """The members, and a vote on a row of zeros: that needs all that predict uses."""
-        good, T, d = super()._is_intact(), len(self.estimators_), self.n_features_in_
+        good = super()._is_intact()
+        T = len(self.estimators_)
+        d = self.n_features_in_
         specs = self._specs()[:T]
         good = good and [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
         good = good and all(
@@ -1346,27 +1568,20 @@ class _Combined(_Protocol):
         if not (good and T > 0 and self._holds_results()):
             return False
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the row has no names
+            warnings.simplefilter("ignore")  # The row has no feature names.
             return self.predict(np.zeros((1, d))).shape == (1,)
 
 
-def _difference(p):
-    """Second minus first column for two classes; p itself for more."""
-    return p[:, 1] - p[:, 0] if p.shape[1] == 2 else p
-
-
-_MEMBER_RULES = {
-    "members": (
-        _are_members,
-        "a list of classifiers (objects with fit and predict), of pairs (name, classifier) whose "
-        f"names differ and have no '__' in them, or of {', '.join(BUILT_IN)}",
-    ),
-    "prefit": _one_of(False, True),
-}
-_CV_RULE = (
-    lambda v: v >= 2 if isinstance(v, (int, np.integer)) else len(v) > 0,
-    "an integer >= 2 or a list of pairs (training rows, test rows)",
+MEMBERS = (
+    "a list of classifiers (objects with fit and predict), of pairs (name, classifier) whose "
+    "names differ and have no '__' in them, or of linear, bayes, centroid"
 )
+WEIGHTS = f"None or finite numbers >= 0, not all 0, of a sum below {BOUND:g}"
+KINDS |= {
+    MEMBERS: _are_members,
+    WEIGHTS: lambda v: v is None or np.min(v) >= 0 and 0 < sum(map(float, v)) < BOUND,
+    "a list of pairs of training and test rows": lambda v: len(v) > 0,
+}
 
 
 class Voting(_Combined):
@@ -1379,8 +1594,9 @@ class Voting(_Combined):
         "linear" (least squares), "bayes" (Gaussian naive Bayes) and "centroid" (nearest mean).
         members__0__lam is the lam of the first; members__svm__lam that of ("svm", classifier).
     how : "plurality", "majority", "soft" or "average"
-        Most votes; more than half of the votes, else `reject`; largest mean probability, from
-        members with predict_proba; mean of the members' decision functions, for members alike.
+        The class with the most votes; the one with more than half of the votes, else `reject`; the
+        one of the largest mean probability, from members with predict_proba; or the one of the
+        largest mean of the members' decision functions, which should be of a similar size.
     weights : None or list of numbers >= 0
         Weight of each member; None: equal.
     reject : None or a label
@@ -1390,7 +1606,7 @@ class Voting(_Combined):
     class_weight : None, "balanced" or dict
         Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
-        1 prints a line a member.
+        1 prints one line after every member.
     callback : None or callable
         Called as callback(self, iteration, info) after every member; True stops. The model is
         then that of the members so far: stop when they are good on rows that they do not know by
@@ -1412,12 +1628,10 @@ class Voting(_Combined):
 
     _multi_class = True
     _rules = {
-        **_MEMBER_RULES,
-        "how": _one_of("plurality", "majority", "soft", "average"),
-        "weights": (
-            lambda v: v is None or np.min(v) >= 0 and 0 < sum(map(float, v)) < BOUND,
-            f"None or finite numbers >= 0, not all 0, of a sum below {BOUND:g}",
-        ),
+        "members": MEMBERS,
+        "prefit": "True or False",
+        "how": "one of 'plurality', 'majority', 'soft', 'average'",
+        "weights": WEIGHTS,
     }
 
     def __init__(
@@ -1430,33 +1644,34 @@ class Voting(_Combined):
     def fit(self, X, y, sample_weight=None):
         """Train the members on X (n, d) and y; sample_weight is passed on to them."""
         self._check_params()
-        specs, who = _pairs(self.members), type(self).__name__
-        weights = np.ones(len(specs)) if self.weights is None else np.array(self.weights, float)
-        if weights.shape != (len(specs),):
-            raise ValueError(f"{who}: {len(specs)} members need as many weights: {weights.size}")
+        specs = _pairs(self.members)
+        T = len(specs)
+        weights = np.ones(T) if self.weights is None else np.array(self.weights, float)
+        if weights.shape != (T,):
+            raise ValueError(f"Voting: {T} members need as many weights: {weights.size}")
         X, codes, row_weight = self._check_fit(X, y, sample_weight)
         if self.how == "majority":
             self._check_reject()
-        self.estimators_, self.trace_, total = [], [], 0.0
         labels = self.classes_[codes]
         passed = row_weight if self._is_weighted(sample_weight) else None
+        self.estimators_ = []
+        self.trace_ = []
+        H = 0.0
         for t, (name, spec) in enumerate(specs):
             member = spec if self.prefit else _fitted(spec, X, labels, passed)
             self.estimators_.append(member)
-            total = total + weights[t] * self._vote(member, X)
-            found = (total >= 0) if total.ndim == 1 else total.argmax(axis=1)
-            if self.callback is not None:
-                self._weigh(weights[: t + 1])
-                self.converged_ = False
-            if self._report(t + 1, np.average(found != codes, weights=row_weight), None, name):
+            H = H + weights[t] * self._vote(member, X)
+            error = np.average(_winners(H) != codes, weights=row_weight)
+            self._set_weights(weights[: t + 1])
+            self.converged_ = False  # The callback may use the model of the members so far.
+            if self._report(t + 1, error, residual=None, name=name):
                 break
-        self._weigh(weights[: t + 1])
         return self._finish()
 
-    def _weigh(self, weights):
-        """Set the weights of the members so far."""
+    def _set_weights(self, weights):
+        """Set the weights of the members so far; whole numbers stay so, and ties are exact."""
         weights = weights if weights.any() else np.ones_like(weights)
-        hard = self.how in ("plurality", "majority")  # whole numbers: ties are exact
+        hard = self.how in ("plurality", "majority")
         self.weights_ = weights if hard else weights / weights.sum()
 
     def votes(self, X):
@@ -1466,18 +1681,15 @@ class Voting(_Combined):
 
     def decision_function(self, X):
         """Weighted sum of the votes, (n,), or (n, K) for K > 2 classes."""
-        votes = self.votes(X)
-        return votes @ self.weights_ if votes.ndim == 2 else self.weights_ @ votes
+        return _sum_votes(self.votes(X), self.weights_)
 
     def predict(self, X):
         """Class of each row; the positive one, or the first of several, on a tie."""
-        decision = self.decision_function(X)
-        if decision.ndim == 1:
-            labels, lead = self.classes_[(decision >= 0).astype(np.intp)], np.abs(decision)
-        else:
-            labels = self.classes_[decision.argmax(axis=1)]
-            lead = 2.0 * decision.max(axis=1) - self.weights_.sum()
-        return np.where(lead > 0, labels, self.reject) if self.how == "majority" else labels
+        H = self.decision_function(X)
+        labels = self.classes_[_winners(H)]
+        if self.how != "majority":
+            return labels
+        return np.where(_has_majority(H, self.weights_), labels, self.reject)
 
     @property
     def predict_proba(self):
@@ -1496,13 +1708,13 @@ class Voting(_Combined):
         if self.how == "average":
             return self._output(member, X)
         if self.how == "soft":
-            return _difference(self._probabilities(member, X))
+            return _as_vote(self._probabilities(member, X))
         found = np.asarray(member.predict(X))
         chosen = found.reshape(-1, 1) == self.classes_
         if found.shape != (X.shape[0],) or not chosen.any(axis=1).all():
             self._columns(member)
             raise ValueError(f"{self._name(member)} predicts labels that are not in y")
-        return _difference(chosen.astype(np.float64))
+        return _as_vote(chosen.astype(np.float64))
 
     def _holds_results(self):
         good = self._holds("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
@@ -1540,7 +1752,7 @@ class Stacking(_Combined):
     class_weight : None, "balanced" or dict
         Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
-        1 prints a line a member.
+        1 prints one line after every member.
     callback : None or callable
         Called as callback(self, iteration, info) after every member; True stops. The model is
         then that of the members so far. If meta is a classifier: once, at the end.
@@ -1564,13 +1776,11 @@ class Stacking(_Combined):
 
     _multi_class = True
     _rules = {
-        **_MEMBER_RULES,
-        "meta": (
-            lambda v: v == "linear" if isinstance(v, str) else _is_member(v),
-            "'linear' or an object with fit and predict",
-        ),
-        "cv": _CV_RULE,
-        "tol": (lambda v: v > 0, "a number > 0"),
+        "members": MEMBERS,
+        "prefit": "True or False",
+        "meta": "'linear' or an object with fit and predict",
+        "cv": "an integer >= 2 or a list of pairs of training and test rows",
+        "tol": "a number > 0",
     }
 
     def __init__(
@@ -1586,23 +1796,32 @@ class Stacking(_Combined):
         X, codes, weight = self._check_fit(X, y, sample_weight)
         linear = isinstance(self.meta, str)
         passed = weight if self._is_weighted(sample_weight) else None
-        self.estimators_, self.trace_, P = [], [], []
-        for t, (name, spec) in enumerate(_pairs(self.members)):
+        self.estimators_ = []
+        self.trace_ = []
+        P = []
+        for name, spec in _pairs(self.members):
             p, member = self._out_of_fold(spec, X, codes, weight, passed, self._probabilities)
             P.append(p)
             self.estimators_.append(member)
-            if linear:
-                state = self._regressions(P, codes, weight)
-                self.converged_ = False
-                if self._report(t + 1, *state, name):
-                    break
+            if linear and self._regress_on(P, codes, weight, name):
+                break
         if not linear:
-            self.weights_, rows = np.ones(1), _side_by_side(P)
-            self.meta_ = _fitted(self.meta, rows, self.classes_[codes], passed)
-            wrong = np.asarray(self.meta_.predict(rows)) != self.classes_[codes]
-            self.converged_ = False
-            self._report(len(self.estimators_), np.average(wrong, weights=weight), None)
+            rows = _side_by_side(P)
+            labels = self.classes_[codes]
+            self.weights_ = np.ones(1)
+            self.meta_ = _fitted(self.meta, rows, labels, passed)
+            self.converged_ = False  # The callback may use the model.
+            error = np.average(np.asarray(self.meta_.predict(rows)) != labels, weights=weight)
+            self._report(len(P), error, residual=None)
         return self._finish()
+
+    def _regress_on(self, P, codes, weight, name):
+        """Solve the regressions on the members so far; True if the callback asks to stop."""
+        self.coef_, objective, gap = _stack(np.array(P), codes, weight / weight.sum())
+        self.weights_ = self.coef_.mean(axis=1)
+        self.converged_ = False  # The callback may use the model of the members so far.
+        residual = float(gap / max(1.0, objective))
+        return self._report(len(P), objective, residual=residual, name=name)
 
     def predict(self, X):
         """Class of each row, by the classifier on top; else that of the largest LR_c(x)."""
@@ -1618,12 +1837,11 @@ class Stacking(_Combined):
             return self._output(self.meta_, _side_by_side(P))[:, None]
         weights = self.weights_[:, None]
         share = np.where(weights > 0, self.coef_ / np.where(weights > 0, weights, 1.0), 1.0)
-        return np.stack([_difference(s * p) for s, p in zip(share, P, strict=True)], axis=1)
+        return np.stack([_as_vote(s * p) for s, p in zip(share, P, strict=True)], axis=1)
 
     def decision_function(self, X):
         """LR_c(x), (n, K); the difference of the two, (n,), for two classes."""
-        votes = self.votes(X)
-        return votes @ self.weights_ if votes.ndim == 2 else self.weights_ @ votes
+        return _sum_votes(self.votes(X), self.weights_)
 
     @property
     def predict_proba(self):
@@ -1643,18 +1861,6 @@ class Stacking(_Combined):
     def _member_probabilities(self, X):
         X = self._check_X(X)
         return [self._probabilities(member, X) for member in self.estimators_]
-
-    def _regressions(self, P, codes, weight):
-        """Solve the regressions on the members so far: objective and relative gap."""
-        P, w = np.array(P), weight / weight.sum()
-        parts = [
-            _regress(np.ascontiguousarray(P[:, :, c].T), (codes == c).astype(np.float64), w)
-            for c in range(self.classes_.size)
-        ]
-        self.coef_ = np.ascontiguousarray(np.array([x for x, _, _ in parts]).T)
-        self.weights_ = self.coef_.mean(axis=1)
-        objective, gap = sum(part[1] for part in parts), sum(part[2] for part in parts)
-        return objective, gap / max(1.0, objective)
 
     def _holds_results(self):
         T, K = len(self.estimators_), self.classes_.size
@@ -1692,7 +1898,7 @@ class Calibrated(_Combined):
     class_weight : None, "balanced" or dict
         Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
-        1 prints a line an iteration.
+        1 prints one line after every iteration.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops.
 
@@ -1713,13 +1919,14 @@ class Calibrated(_Combined):
     >>> model.predict_proba(X)[:, 1]
     """
 
+    _role = "base"
     _rules = {
-        "base": (_is_member, f"an object with fit and predict, or one of {', '.join(BUILT_IN)}"),
-        "method": _one_of("platt", "isotonic"),
-        "cv": _CV_RULE,
-        "prefit": _one_of(False, True),
-        "tol": (lambda v: v > 0, "a number > 0"),
-        "max_iter": _at_least(1),
+        "base": "one of 'linear', 'bayes', 'centroid' or an object with fit and predict",
+        "method": "one of 'platt', 'isotonic'",
+        "cv": "an integer >= 2 or a list of pairs of training and test rows",
+        "prefit": "True or False",
+        "max_iter": "an integer >= 1",
+        "tol": "a number > 0",
     }
 
     def __init__(
@@ -1728,37 +1935,39 @@ class Calibrated(_Combined):
     ):  # fmt: skip
         self._set(locals())
 
-    _role = "base"
-
-    def _specs(self):
-        return [self.base]
-
     @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two classes y; sample_weight counts for base and its function."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        positive, self.trace_, passed = y > 0, [], None
+        passed = None
         if self._is_weighted(sample_weight) and not self.prefit:
-            passed = weight if isinstance(self.base, str) or takes_weights(self.base) else None
-            if passed is None:
+            if isinstance(self.base, str) or takes_weights(self.base):
+                passed = weight
+            else:
                 warnings.warn(
                     f"Calibrated: {type(self.base).__name__} takes no sample_weight in fit: the "
                     "weights count for the calibration only",
                     stacklevel=3,
                 )
+        positive = y > 0
         f, member = self._out_of_fold(
             self.base, X, positive.astype(np.intp), weight, passed, self._output
         )
-        self.estimators_, self.weights_ = [member], np.ones(1)
+        self.estimators_ = [member]
+        self.weights_ = np.ones(1)
+        self.trace_ = []
         if self.method == "platt":
-            self.slope_, self.offset_ = _platt(
-                f[weight > 0], positive[weight > 0], weight[weight > 0], self.tol, self.max_iter,
-                self._report,
-            )  # fmt: skip
+            used = weight > 0
+            problem = f[used], positive[used], weight[used]
+            found = _platt(*problem, self.tol, self.max_iter, self._report)
+            self.slope_, self.offset_ = found
         else:
             self.thresholds_, self.values_ = _isotonic(f, positive, weight, self._report)
         return self._finish()
+
+    def _specs(self):
+        return [self.base]
 
     def votes(self, X):
         """The decision function as a column, (n, 1)."""

@@ -1,29 +1,23 @@
 """CqBoost and its family: weighted votes learned by column generation over a pool of voters.
 
-Problems (q: one weight a voter; h_j(x) in [-1, 1]; A_ij = y_i h_j(x_i); margins g = A q; v: example
-weights that sum to 1, mu_1 = v.g and mu_2 = v.g^2 the first two moments of the margin):
+Problem   Voters h_j(x) in [-1, 1] get weights q_j. With A_ij = y_i h_j(x_i) the margins of the vote
+          are g = A q; with row weights v that sum to 1 their moments are mu_1 = v.g, mu_2 = v.g^2.
 
-    CqBoost  min mu_2                    mu_1 >= mu, q >= 0, sum q = 1
-    MinCq    min mu_2, g = y * (H w)     mu_1 = mu, |w_j| <= 1 / (number of voters), no complements
-    MDBoost  min D/2 g'G g - sum g       q >= 0, sum q = 1;    G = n/(n-1) (I - 11'/n)
-    LPBoost  min sum q + C sum xi        A q >= 1 - xi, q >= 0, xi >= 0
-    CGBoost  min |q|^2 / 2 + C sum xi    A q >= 1 - xi, q >= 0, xi >= 0
+              CqBoost    min mu_2    subject to    mu_1 >= mu, q >= 0, sum q = 1
 
-    A sample weight of 2 is the row twice. Voters: decision stumps, rbf kernels at training points,
-    the paper's two continuous sets, each with its complement -h; or classifiers fitted elsewhere,
-    a matrix or a function of votes or of probabilities.
-
+          That is the least C-bound 1 - mu_1^2 / mu_2 on the risk of a vote with this mu_1. MDBoost
+          weighs the mean of the margin against its variance; MinCq is CqBoost with every weight in
+          a narrow box; LPBoost and CGBoost weigh the hinge loss against sum q and |q|^2 / 2. The
+          problem, the dual and the pricing rule of each stand together above its class.
 Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the master), get example
           weights a from it, add the voter with the largest edge A_j'a, repeat. A row of A'A for
           all voters costs one histogram of the binned data, O(n d); with these rows voters are
-          priced without a look at the examples. Masters: an active-set method with an updated
-          Cholesky factor; or OSQP, finished by it.
-          MinCq: all voters at once, by changes of many variables at a time, finished by the active
-          set; cubic in the number of voters.
-          LPBoost, CGBoost: all voters at once by an interior-point method; for LPBoost HiGHS then
-          finds a vertex among the voters that have weight, warm-started where highspy is there.
-          In each the edges of ALL voters bound the optimum from below: the fit stops on that
-          certified gap.
+          priced without a look at the examples. Masters: an active-set method, or OSQP before it.
+          MinCq: the primal-dual active set on all voters at once, cubic in their number.
+          LPBoost, CGBoost: an interior-point method on all voters at once; for LPBoost HiGHS then
+          finds a vertex among the voters that have weight.
+          In each the edges of ALL voters bound the optimum from below, and the fit stops on that
+          certified gap. A sample weight of 2 is the row twice.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
           Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
@@ -31,10 +25,9 @@ Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization App
           Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          Where MinCq has many optima, as with more voters than rows, it takes the one of the least
-          norm (a ridge of 1e-8). With sample weights the n of MDBoost's n/(n-1) is their sum, but
-          at least the number of rows, so that weights may sum to 1. The guarantee of Theorem 2
-          inverts kl, is at most twice the Gibbs risk, and NaN where voters may depend on the rows.
+          Where MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
+          guarantee of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN where the
+          voters may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -47,10 +40,12 @@ Use       m = CqBoost(mu=0.1).fit(X, y); m.predict(X); m.pac_bayes_bound()
 Origin    ensolve, solvers/cqboost.py, MIT licence
 """
 
+import ast
 import decimal
 import inspect
 import json
 import math
+import operator
 import os
 import platform
 import re
@@ -62,81 +57,1227 @@ import warnings
 import zipfile
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
-EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
-TIE = 1e-12  # edges closer than this, relative to the largest, are equal
-ROUNDING, EDGE = 1e-14, 1e-12  # constraints hold to this; a mu above its limit by this is at it
-RIDGE, SMALL = 1e-12, 1e-6  # dependent voters leave a master definite: on its diagonal, relative
-LEAST = 1e-8  # the same in the problem itself: MinCq's optimum of the least norm
-SIGN = 1e-13  # a multiplier of the wrong sign by less, relative, counts as right
-DEPENDENT = 1e-13  # constraints parallel on the free variables to this part are one
-BOUND, FREE, BARRED = 0, 1, 2  # states of a variable; barred: it came in and left again
-STILL = 1e-12  # ... without a step longer than this
-PIVOTS = 50  # most changes of the active set, per variable
-WORK = 100_000_000  # operations of the active set between two looks at interrupt and callback
-OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # accuracy, steps; the second where polishing fails
-NEAR, NOISE = 1e-6, 1e-3  # variables of OSQP this near to a bound keep still; part of it: at it
-HIGHS_TOL, SLICE = 1e-9, 0.5  # seconds of HiGHS or OSQP between two looks at interrupts
-BATCH = 50  # voters that enter LPBoost at once
-ROUNDS, CIRCLES = 50, 3  # to balance MinCq's weights; of its variables that change sides, in vain
-STEPS, INSIDE, PATIENCE = 200, 0.995, 10  # of the interior point: most, part of the longest, ...
-FINE, CLOSER, SUPPORT = 1e-12, 0.1, 1e-5  # ends of it: CGBoost, LPBoost; its weights that count
-DENSE = 5000  # most rows for which CGBoost's active set holds a matrix of rows by rows
-TINY = 1e-6  # a limit of C is passed by this part
-VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # of the margins
-BLOCK = 4096  # rows that vote at a time
-GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # kinds of voters
-BETTER = "pass better voters"
+EPS = 2.0**-52  # A gap is never claimed to be below this part of the objective.
+EQUAL_EDGES = 1e-12  # Edges that differ by less than this part of the largest are equal.
 
 
-# >>> shared: protocol 5
-FORMAT = 2  # of the model files
-BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+# >>> shared: jit 1
+def jit(function=None, inner=False, **options):
+    """njit with a disk cache; without one where no folder for it can be written. A kernel that only
+    kernels call is `inner`: it compiles a second faster."""
+    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
+    if function is None:
+        return lambda f: jit(f, **options)
+    keep = function.__module__ != "__main__"  # Run as a script, the file is another module.
+    # The cache keeps NamedTuples by their module: each name of it gets files of its own.
+    function.__qualname__ = f"{function.__module__}.{function.__name__}"
+    try:
+        compiled = njit(cache=keep, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+    for name in ("load_overload", "save_overload") if hasattr(compiled, "_cache") and keep else ():
+        call = getattr(compiled._cache, name)
+        setattr(compiled._cache, name, lambda *args, call=call: _or_compile(call, args))
+    return compiled
+
+
+# <<< shared: jit
+
+
+# -- edges and pricing ----------------------------------------------------------------------------
+@jit
+def _stump_products(bins, cuts, u, j, above, products):
+    """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
+
+    Over the rows above the cut of stump j, or below it, or all if j < 0; O(d) for each of them
+    with u_i != 0: one histogram for each feature. With u = a y these are the edges of the stumps.
+    """
+    d = bins.shape[1]
+    own, cut = j // cuts, j % cuts
+    sums = np.zeros((d, cuts + 1))
+    total = 0.0
+    for i in range(u.size):
+        if u[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
+            total += u[i]
+            for f in range(d):
+                sums[f, bins[i, f]] += u[i]
+    for f in range(d):
+        below = 0.0
+        for k in range(cuts):
+            below += sums[f, k]
+            products[f * cuts + k] = total - 2.0 * below
+
+
+@jit
+def _best_outside(edges, inside):
+    """The voter to enter: of edges equal up to rounding the first, whatever the rounding was."""
+    largest = -np.inf
+    scale = 0.0
+    for j in range(edges.size):
+        scale = max(scale, abs(edges[j]))
+        if not inside[j]:
+            largest = max(largest, edges[j])
+    for j in range(edges.size):
+        if not inside[j] and edges[j] >= largest - EQUAL_EDGES * scale:
+            return j
+    return -1
+
+
+@jit
+def _price(q, gram, base, signs, e, first, floor, D, edges):
+    """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
+
+    The example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
+    D = 0: CqBoost. Returns mu_1, mu_2, b, t and nu, the edge of the voters that have weight.
+    """
+    k, B = q.size, first.size
+    vote = np.zeros(B)
+    for j in range(k):
+        if q[j] > 0.0:
+            for i in range(B):
+                vote[i] += q[j] * gram[j, i]
+
+    # The moments, and the edge of each voter inside as a line slope * b + own, less nu.
+    mean = 0.0
+    second = 0.0
+    own = np.empty(k)
+    slope = np.empty(k)
+    for j in range(k):
+        own[j] = -2.0 * signs[j] * vote[base[j]]
+        slope[j] = e[j] - floor
+        mean += q[j] * e[j]
+        second -= 0.5 * q[j] * own[j]
+
+    # The multipliers: CqBoost's b makes the dual value the largest, MDBoost's is given by q.
+    if D == 0.0:
+        b, t = _lowest_peak(slope, own), 2.0
+        nu = b * floor - 2.0 * second
+    else:
+        b, t = 1.0 + D * mean, D
+        nu = mean - D * (second - mean * mean)
+    for i in range(B):
+        edges[i] = b * first[i] - t * vote[i]
+        if edges.size > B:
+            edges[B + i] = -edges[i]
+    return mean, second, b, t, nu
+
+
+@jit(inner=True)
+def _lowest_peak(slope, offset):
+    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
+    left = right = 0
+    for j in range(slope.size):
+        left = j if offset[j] > offset[left] else left
+        right = j if slope[j] > slope[right] else right
+    b = 0.0
+    if slope[left] < 0.0:
+        # The falling line `left` and the rising line `right` meet at b: is another one above?
+        for _ in range(slope.size):
+            b = (offset[left] - offset[right]) / (slope[right] - slope[left])
+            top = left
+            for j in range(slope.size):
+                top = j if slope[j] * b + offset[j] > slope[top] * b + offset[top] else top
+            if top == left or top == right:
+                break
+            if slope[top] < 0.0:
+                left = top
+            else:
+                right = top
+    return b
+
+
+# -- the column generation loop -------------------------------------------------------------------
+ROOM = 64  # Matrices that grow with the voters inside have room for this many at first.
+
+
+class _Terms(NamedTuple):
+    """What CqBoost and MDBoost differ in."""
+
+    floor: float  # The least first moment of the margin; -inf if there is none.
+    D: float  # The weight of the variance; 0 if the objective is the second moment.
+    scale: float  # The objective is this multiple of the one with row weights that sum to 1.
+
+
+def _generate(pool, y, weight, edges, terms, masters, max_columns, report):
+    """Algorithm 1 for CqBoost and MDBoost: the voters taken in, their weights q and the example
+    weights a.
+
+    edges are those of all voters with equal example weights, overwritten. report(objective, gap,
+    chosen, q) is asked after every master problem whether to stop.
+    """
+    limit = edges.size if max_columns is None else min(max_columns, edges.size)
+    left = list(masters)
+    master = left.pop(0)()
+    taken = np.zeros(edges.size, np.bool_)
+    inside = _Inside(pool, weight, edges[: pool.size].copy(), terms, limit)
+    for k in range(limit):
+        # Step 1: the voter with the largest edge comes in.
+        j = _best_outside(edges, taken)
+        taken[j] = True
+        inside.add(j)
+        while True:
+            # Step 2: the master problem gives the weights of the voters inside.
+            inside.solve(master)
+
+            # Step 3: its multipliers price all voters, inside or not.
+            mean, second, b, t, nu = inside.price(edges)
+
+            # Step 4: the largest edge is the certificate. Example weights have the rounding of b.
+            objective = second if terms.D == 0 else 0.5 * terms.D * (second - mean**2) - mean
+            gap = edges.max() - nu + EPS * abs(b)
+            done = report(terms.scale * objective, terms.scale * gap, inside.chosen, inside.q)
+
+            # Step 5: where no voter is left to enter, what lacks is accuracy: the next master.
+            last = k + 1 == limit or edges[_best_outside(edges, taken)] <= nu
+            if done or not last or k + 1 == max_columns or not left:
+                break
+            master = left.pop(0)()
+        if done or last:
+            break
+    g = y * _combine(pool, inside.chosen, inside.q)
+    return inside.chosen, inside.q, terms.scale * weight / inside.total * (b - t * g)
+
+
+class _Inside:
+    """The voters inside the model, and the master problem over them:
+
+        min q'P q / 2 + c'q    subject to    q >= 0, sum q = 1, e'q >= floor
+
+    The rows of X come in only through `first`, the mean margins of the base voters, and `gram`,
+    the products of the voters inside with the base voters.
+    """
+
+    def __init__(self, pool, weight, first, terms, limit):
+        self.pool = pool
+        self.weight = weight
+        self.total = weight.sum()
+        self.balance = pool.products(weight)
+        self.first = first
+        self.terms = terms
+        self.count = 0
+        self.voters, self.base = np.empty((2, limit), np.intp)
+        self.signs = np.empty(limit)
+        self.shares = np.zeros(limit)
+        self.shares[0] = 1.0
+        size = min(ROOM, limit)
+        self.gram = np.empty((size, pool.size))
+        rows = np.ones((2, limit))
+        self.margins = rows[1]
+        self.program = _Program(
+            P=np.zeros((size, size)), c=np.zeros(limit), rows=rows,
+            value=np.array([1.0, terms.floor]), at_least=True, low=np.zeros(limit),
+            high=np.full(limit, np.inf),
+        )  # fmt: skip
+
+    def add(self, j):
+        """Take in voter j: one more row of gram, one more row and column of P."""
+        k = self.count
+        if k == len(self.gram):
+            size = min(2 * k, self.voters.size)
+            self.gram = _grown(self.gram, (size, self.pool.size))
+            self.program = self.program._replace(P=_grown(self.program.P, (size, size)))
+        base = j % self.pool.size
+        sign = 1.0 if j < self.pool.size else -1.0
+        products = self.gram[k]
+        self.pool.gram(base, self.weight, self.balance, products)
+        products *= sign / self.total
+        self.voters[k] = j
+        self.base[k] = base
+        self.signs[k] = sign
+        self.margins[k] = sign * self.first[base]
+        self.count = k + 1
+
+        # What the voters inside have of the arrays with room for more.
+        now = slice(k + 1)
+        self.chosen = self.voters[now]
+        self.q = self.shares[now]
+        self.e = self.margins[now]
+        row = self.signs[now] * products[self.base[now]]
+        if self.terms.D > 0:
+            # The margins less their means. As sum q = 1, the + 1 keeps perfect voters off 0.
+            row += 1.0 - self.e[k] * self.e
+            self.program.c[k] = -self.e[k] / self.terms.D
+        P = self.program.P
+        P[k, now] = row
+        P[now, k] = row
+
+    def solve(self, master):
+        """The weights of the voters inside, feasible to the last bit that rounding leaves."""
+        q = self.shares
+        master.solve(self.program, self.count, q)
+        q /= q.sum()
+        mean = self.margins @ q
+        if 0.0 < self.terms.floor - mean < self.e[0] - mean:
+            # The first voter, the best of all, makes up for the rounding.
+            share = (self.terms.floor - mean) / (self.e[0] - mean)
+            q *= 1.0 - share
+            q[0] += share
+
+    def price(self, edges):
+        """As in `_price`, which overwrites the edges of all voters."""
+        return _price(
+            self.q, self.gram, self.base, self.signs, self.e, self.first, self.terms.floor,
+            self.terms.D, edges,
+        )  # fmt: skip
+
+
+class _Program(NamedTuple):
+    """A quadratic program: min x'P x / 2 + c'x, low <= x <= high, rows x = value, but for the last
+    row rows x >= value if at_least."""
+
+    P: np.ndarray
+    c: np.ndarray
+    rows: np.ndarray
+    value: np.ndarray
+    at_least: bool
+    low: np.ndarray
+    high: np.ndarray
+
+    def leading(self, k):
+        """The program over the first k variables, the others being 0."""
+        return self._replace(
+            P=self.P[:k, :k], c=self.c[:k], rows=self.rows[:, :k], low=self.low[:k],
+            high=self.high[:k],
+        )  # fmt: skip
+
+
+# -- master: the active set -----------------------------------------------------------------------
+AT_BOUND, FREE, BARRED = 0, 1, 2  # States of a variable. Barred: it was freed and came to no move.
+NO_MOVE = 1e-12  # A step that moves no variable by more than this is none.
+SIGN_TOL = 1e-13  # A multiplier of the wrong sign by less than this part counts as right.
+DEPENDENT = 1e-13  # Constraints that are parallel on the free variables to this part are one.
+MASTER_RIDGE = 1e-12  # This part of the largest entry of P is added to its diagonal.
+LEAST_ENTRY = 1e-6  # The largest entry of P counts as at least this, so that the ridge is not 0.
+PIVOTS = 50  # The active set changes at most this many times for each variable.
+WORK = 100_000_000  # Operations of the active set between two looks at interrupt and callback.
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes; NaN is kept.
+
+
+@jit
+def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
+    """Solve a _Program in its first N variables: one constraint comes or goes at a time.
+
+    Starts from a feasible x and those of its variables that are free to move, free[:count], with
+    their factor L, all overwritten; tight says whether the inequality holds with equality, and is
+    True if there is none. Returns count, tight and whether this is the minimum or only the last of
+    the pivots that were allowed. O(count^2 + N count) for each.
+    """
+    P, rows = program.P, program.rows
+    R = rows.shape[0]
+    floor = program.value[R - 1] if program.at_least else -np.inf
+    grad = program.c[:N].copy()
+    value, scale = _start(program, N, x, grad)
+    state = np.empty(N, np.int64)
+    state[:] = AT_BOUND
+    for i in range(count):
+        state[free[i]] = FREE
+    Z = np.empty((R + 1, N))
+    multipliers = np.zeros((2, R + 1))
+    entered = -1
+    for _ in range(pivots):
+        # Step 1: the way to the minimum on this face, and how much of it is feasible.
+        W = R if tight else R - 1
+        _face_minimum(rows, grad, free, L, count, W, Z, multipliers)
+        step, place, slope = _feasible_part(program, x, free, count, Z[R])
+        if not tight and slope < 0.0 and value + step * slope < floor:
+            step, place = max((floor - value) / slope, 0.0), count
+
+        # Step 2: go there. A step that moves anything gives barred variables another chance.
+        value += step * slope
+        longest = 0.0
+        for i in range(count):
+            j = free[i]
+            move = -step * Z[R, i]
+            x[j] += move
+            longest = max(longest, abs(move))
+            if move != 0.0:
+                for k in range(N):
+                    grad[k] += P[j, k] * move
+        if longest > NO_MOVE:
+            for j in range(N):
+                state[j] = AT_BOUND if state[j] == BARRED else state[j]
+
+        # Step 3: what stopped the step becomes active.
+        if place == count:
+            tight = True
+        elif place >= 0:
+            j = free[place]
+            x[j] = program.low[j] if Z[R, place] > 0.0 else program.high[j]
+            state[j] = BARRED if j == entered and longest <= NO_MOVE else AT_BOUND
+            _leave(L, free, count, place)
+            count -= 1
+        else:
+            # Step 4: at the minimum of the face, the constraint whose release helps most goes.
+            lam = multipliers[0]
+            worst, entered = _most_wrong(program, x, grad, state, lam, W, SIGN_TOL * scale)
+            if tight and floor > -np.inf and -lam[R - 1] > worst:
+                tight = False
+                entered = -1
+            elif entered < 0:
+                return count, tight, True
+            else:
+                _join(P, L, free, count, entered, ridge)
+                state[entered] = FREE
+                count += 1
+    return count, tight, False
+
+
+@jit(inline="always")
+def _start(program, N, x, grad):
+    """grad, which holds c, becomes the gradient at x. Returns the last of rows x, or 0, and the
+    largest entry of P's diagonal."""
+    P, rows = program.P, program.rows
+    R = rows.shape[0]
+    value = 0.0
+    scale = 0.0
+    for j in range(N):
+        scale = max(scale, abs(P[j, j]))
+        if R > 0:
+            value += rows[R - 1, j] * x[j]
+        if x[j] != 0.0:
+            for i in range(N):
+                grad[i] += P[j, i] * x[j]
+    return value, scale
+
+
+@jit(inline="always")
+def _face_minimum(rows, grad, free, L, count, W, Z, multipliers):
+    """Z[-1] = minus the step of the free variables to the minimum where the first W rows stay as
+    they are, multipliers[0] = the multipliers of these rows; the rest of both is overwritten."""
+    R = rows.shape[0]
+    for r in range(R + 1):
+        if r < W or r == R:
+            for i in range(count):
+                Z[r, i] = rows[r, free[i]] if r < R else grad[free[i]]
+            _forward(L, Z[r], count)
+    lam, drift = multipliers[0], multipliers[1]
+    _constraint_multipliers(Z, R, W, count, lam)
+    for r in range(W):
+        for i in range(count):
+            Z[R, i] -= lam[r] * Z[r, i]
+    _backward(L, Z[R], count)
+
+    # Where P is singular that step is long: take out what leaves the constraints.
+    for r in range(W):
+        for i in range(count):
+            Z[r, i] = rows[r, free[i]]
+    _constraint_multipliers(Z, R, W, count, drift)
+    for r in range(W):
+        for i in range(count):
+            Z[R, i] -= drift[r] * Z[r, i]
+
+
+@jit(inline="always")
+def _feasible_part(program, x, free, count, way):
+    """The largest part, up to 1, of the step x[free] -= way within the bounds; the place of the
+    variable that stops it, or -1; and the change of the last of rows x by the whole step."""
+    low, high, rows = program.low, program.high, program.rows
+    R = rows.shape[0]
+    step, place = 1.0, -1
+    slope = 0.0
+    for i in range(count):
+        j = free[i]
+        move = -way[i]
+        if R > 0:
+            slope += rows[R - 1, j] * move
+        room = (low[j] if move < 0.0 else high[j]) - x[j]
+        if abs(move) * step > abs(room):
+            step, place = room / move, i
+    return step, place, slope
+
+
+@jit(inline="always")
+def _most_wrong(program, x, grad, state, lam, W, least):
+    """By how much the worst multiplier of a bound has the wrong sign, if by more than least, and
+    whose it is; else least and -1."""
+    rows = program.rows
+    worst, entered = least, -1
+    for j in range(state.size):
+        if state[j] == AT_BOUND:
+            reduced = grad[j]
+            for r in range(W):
+                reduced -= lam[r] * rows[r, j]
+            if x[j] > program.low[j]:
+                reduced = -reduced
+            if -reduced > worst:
+                worst, entered = -reduced, j
+    return worst, entered
+
+
+@jit(inner=True)
+def _constraint_multipliers(Z, R, W, count, lam):
+    """lam[:W] minimises |Z[R] - lam Z[:W]| over the first count entries; W <= 2, rest 0."""
+    lam[:] = 0.0
+    if W == 0:
+        return
+    a = b = c = d = e = 0.0  # the entries of the normal equations
+    for i in range(count):
+        a += Z[0, i] * Z[0, i]
+        d += Z[0, i] * Z[R, i]
+        if W == 2:
+            b += Z[0, i] * Z[1, i]
+            c += Z[1, i] * Z[1, i]
+            e += Z[1, i] * Z[R, i]
+    rest = a * c - b * b
+    if W == 2 and rest > DEPENDENT * a * c:
+        lam[1] = (a * e - b * d) / rest
+    if a > 0.0:
+        lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
+
+
+@jit(fastmath=LANES)
+def _join(P, L, free, count, j, ridge):
+    """Append variable j to the free ones: a new last row of L, L L' = P[free, free] + ridge I."""
+    for i in range(count):
+        L[count, i] = P[j, free[i]]
+    _forward(L, L[count], count)
+    rest = P[j, j] + ridge
+    for i in range(count):
+        rest -= L[count, i] ** 2
+    L[count, count] = math.sqrt(max(rest, ridge))
+    free[count] = j
+
+
+@jit(inner=True)
+def _leave(L, free, count, place):
+    """Remove the free variable at this place; rotations make L triangular again."""
+    for i in range(place, count - 1):
+        free[i] = free[i + 1]
+        for j in range(i + 2):
+            L[i, j] = L[i + 1, j]
+    for i in range(place, count - 1):
+        a, b = L[i, i], L[i, i + 1]
+        r = math.hypot(a, b)
+        c, s = a / r, b / r
+        L[i, i] = r
+        for k in range(i + 1, count - 1):
+            left, right = L[k, i], L[k, i + 1]
+            L[k, i] = c * left + s * right
+            L[k, i + 1] = c * right - s * left
+
+
+@jit(inner=True, fastmath=LANES)
+def _forward(L, z, count):
+    """z = L^-1 z for the leading lower triangle of L."""
+    for i in range(count):
+        s = z[i]
+        for j in range(i):
+            s -= L[i, j] * z[j]
+        z[i] = s / L[i, i]
+
+
+@jit(inner=True)
+def _backward(L, z, count):
+    """z = L'^-1 z."""
+    for i in range(count - 1, -1, -1):
+        z[i] /= L[i, i]
+        for j in range(i):
+            z[j] -= L[i, j] * z[i]
+
+
+class _ActiveSet:
+    """Quadratic masters by `_active_set`, from where the last one ended."""
+
+    def __init__(self):
+        self.free = np.empty(0, np.intp)
+        self.L = np.empty((0, 0))
+        self.count = 0
+        self.tight = False
+
+    def solve(self, program, k, x, watch=None):
+        """The program in its first k variables. Starts from a feasible x and overwrites it.
+
+        Some pivots at a time: in between an interrupt is heard, and watch() may say stop, which
+        is what is returned.
+        """
+        P = program.P
+        if len(P) > self.free.size:
+            self.free = np.resize(self.free, len(P))
+            self.L = _grown(self.L, P.shape)
+        ridge = MASTER_RIDGE * max(np.abs(P.diagonal()[:k]).max(initial=0.0), LEAST_ENTRY)
+        if not self.count:
+            moves = (program.low[:k] < x[:k]) & (x[:k] < program.high[:k])
+            self._factorise(np.flatnonzero(moves), P, ridge)
+        left = PIVOTS * (k + 1)
+        tight = self.tight or not program.at_least
+        done = False
+        while left > 0 and not done:
+            pivots = min(left, 1 + WORK // (k * (self.count + 1)))
+            self.count, tight, done = _active_set(
+                program, k, x, self.free, self.L, self.count, tight, ridge, pivots
+            )
+            left -= pivots
+            if not done and watch is not None and watch():
+                return True
+        self.tight = tight and program.at_least
+        return False
+
+    def _factorise(self, free, P, ridge):
+        """The factor of all free variables at once, or where P is too singular one by one."""
+        self.count = free.size
+        self.free[: free.size] = free
+        part = P[np.ix_(free, free)]
+        part.flat[:: free.size + 1] += ridge
+        try:
+            self.L[: free.size, : free.size] = np.linalg.cholesky(part)
+        except np.linalg.LinAlgError:
+            for count, j in enumerate(free):
+                _join(P, self.L, self.free, count, j, ridge)
+
+    def hinge(self, A, cost, signed, a):
+        """min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and unless signed q >= 0: the
+        multipliers a, from those given, by the dual.
+
+        That is min |a A + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = a A + u.
+        """
+        n, k = A.shape
+        k = 0 if signed else k
+        u = np.maximum(-(a @ A), 0.0)
+        P = np.eye(n + k)
+        P[:n, :n] = A @ A.T
+        P[n:, :n] = A.T[:k]
+        P[:n, n:] = A[:, :k]
+        program = _Program(
+            P, c=np.repeat([-1.0, 0.0], [n, k]), rows=np.empty((0, n + k)), value=np.empty(0),
+            at_least=False, low=np.zeros(n + k), high=np.concatenate([cost, np.full(k, np.inf)]),
+        )  # fmt: skip
+        x = np.concatenate([a, u[:k]])
+        self.count = 0
+        self.solve(program, n + k, x)
+        return x[:n]
+
+
+# -- master: OSQP ---------------------------------------------------------------------------------
+OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # Accuracy and steps; the second if polishing fails.
+OSQP_NEAR = 1e-6  # Variables this near to a bound, relative to the largest, keep still.
+OSQP_NOISE = 1e-3  # Variables nearer than this part of that are at the bound.
+CONSTRAINT_TOL = 1e-14  # Constraints hold to this.
+SLICE = 0.5  # Seconds of HiGHS or OSQP between two looks at interrupts.
+
+
+class _Osqp:
+    """Quadratic masters by OSQP, polished, and finished by the active set."""
+
+    def __init__(self):
+        try:
+            import osqp
+            from scipy import sparse
+        except ImportError:
+            raise ImportError(
+                "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
+            ) from None
+        self.osqp = osqp
+        self.sparse = sparse
+        self.y = np.empty(0)  # the multipliers of the last problem, from which the next one starts
+
+    def solve(self, program, k, x, watch=None):
+        """As in _ActiveSet, which goes on from OSQP's answer."""
+        found = self.search(program, k, x)
+        if found is not None:
+            x[:k] = _towards(x[:k], found, program.leading(k))
+        return _ActiveSet().solve(program, k, x, watch)
+
+    def search(self, program, k, x):
+        """OSQP's own answer, or None; all that it gets is scaled.
+
+        The matrices are laid out by hand: scipy takes longer than OSQP.
+        """
+        P, c, rows, value, at_least, low, high = program.leading(k)
+        R = rows.shape[0]
+        csc = self.sparse.csc_matrix
+        size = np.abs(rows).max(axis=1, initial=0.0)
+        size[size == 0] = 1.0
+        rows, value = rows / size[:, None], value / size
+
+        # Row after row below the diagonal of P is column after column above it.
+        i, j = np.tril_indices(k)
+        flat = P[i, j]
+        height = max(np.abs(flat).max(initial=0.0), np.abs(c).max(initial=0.0)) or 1.0
+        upper = csc((flat / height, j, np.cumsum(np.arange(k + 1))), (k, k))
+
+        # Each variable has a column of its entries in the rows and a 1 for its bounds.
+        entries = np.vstack([rows, np.ones(k)]).T.ravel()
+        index = np.tile(np.arange(R + 1), (k, 1))
+        index[:, R] += np.arange(k)
+        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
+        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
+        low, high = np.concatenate([value, low]), np.concatenate([top, high])
+        return self._run(upper, c / height, matrix, low, high, x[:k])
+
+    def hinge(self, A, cost, signed, a):
+        """As in _ActiveSet, by the primal."""
+        n, k = A.shape
+        sparse = self.sparse
+        P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
+        top = sparse.hstack([sparse.csc_matrix(A), sparse.eye(n)])
+        matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
+        low = np.concatenate([np.ones(n), np.full(k, -np.inf if signed else 0.0), np.zeros(n)])
+        c = np.concatenate([np.zeros(k), cost])
+        start = np.repeat([0.0, 1.0], [k, n])
+        self.y = np.empty(0)
+        found = self._run(P, c, matrix, low, np.full(low.size, np.inf), start)
+        return a if found is None else np.clip(-self.y[:n], 0.0, cost)
+
+    def _run(self, P, c, matrix, low, high, x):
+        """The x that OSQP finds, at the first accuracy where polishing succeeds, and in self.y the
+        multipliers; None where OSQP did not find a solution, whatever the reason."""
+        solver = self.osqp.OSQP()
+        status = self.osqp.SolverStatus
+        y = np.zeros(low.size)
+        y[: self.y.size] = self.y
+        solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
+        solver.warm_start(x=x, y=y)
+        for accuracy, steps in OSQP_EPS:
+            solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
+            found = self._run_in_slices(solver, steps)
+            if found.info.status_val == status.OSQP_SIGINT:
+                raise KeyboardInterrupt
+            if found.info.status_polish == 1:
+                break
+
+        # Of all statuses only these come with an x that is worth mending.
+        usable = (
+            status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
+            status.OSQP_TIME_LIMIT_REACHED,
+        )  # fmt: skip
+        good = found.info.status_val in usable and np.isfinite(found.x).all()
+        self.y = found.y if good else np.empty(0)
+        return found.x if good else None
+
+    def _run_in_slices(self, solver, steps):
+        """Some seconds of OSQP at a time, until it ends or has done the steps."""
+        done = 0
+        seconds = SLICE
+        while True:
+            solver.update_settings(time_limit=seconds)
+            found = self._slice(solver)
+            done += found.info.iter
+            late = found.info.status_val == self.osqp.SolverStatus.OSQP_TIME_LIMIT_REACHED
+            if not late or done >= steps:
+                return found
+            if not found.info.iter:
+                seconds *= 2
+
+    @staticmethod
+    def _slice(solver):
+        """Some seconds of OSQP. It takes Ctrl-C for itself and may lose it: where that can be had
+        the signal waits meanwhile."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return solver.solve(raise_error=False)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return solver.solve(raise_error=False)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _towards(x, goal, program):
+    """The feasible point next to goal, an answer of OSQP; x, which is feasible, if there is none.
+
+    What lacks at the constraints is made up for by variables far from their bounds.
+    """
+    _, _, rows, value, at_least, low, high = program
+    goal = np.clip(goal, low, high)
+    near = OSQP_NEAR * max(np.abs(goal).max(), np.abs(x).max())
+    at_low = goal - low <= OSQP_NOISE * near
+    at_high = high - goal <= OSQP_NOISE * near
+    goal = np.where(at_low, low, np.where(at_high, high, goal))
+    if at_least and value[-1] - (rows @ goal)[-1] <= 0.0:
+        rows, value = rows[:-1], value[:-1]
+    inner = (goal - low > near) & (high - goal > near)
+    if inner.any():
+        for _ in range(2):  # The second time mends the rounding of the first.
+            goal[inner] += np.linalg.lstsq(rows[:, inner], value - rows @ goal, rcond=None)[0]
+    kept = np.abs(value - rows @ goal).max(initial=0.0) <= CONSTRAINT_TOL
+    return goal if kept and (low <= goal).all() and (goal <= high).all() else x
+
+
+MASTERS = {"auto": (_ActiveSet, _Osqp), "osqp": (_Osqp,), "active-set": (_ActiveSet,)}
+
+
+# -- masters of the hinge loss: the interior point, HiGHS -----------------------------------------
+STEPS = 200  # The interior-point method takes at most this many steps.
+LONGEST = 0.995  # Each step goes this part of the way to the boundary.
+PATIENCE = 10  # It gives up after this many steps without a smaller gap.
+HIGHS_TOL = 1e-9  # The feasibility that HiGHS aims at.
+
+
+class _InteriorPoint:
+    """min R(q) + cost'xi, A q >= 1 - xi, q, xi >= 0 by Mehrotra's predictor and corrector; R is
+    |q|^2 / 2 if square is 1 and sum q if it is 0. With pairs the columns -A are voters, too: the
+    second half of q, or if square, where at most one of a pair has weight, the negative part of q.
+
+    The unknowns are also the slacks s of the rows, their multipliers a, and the multipliers r of xi
+    and u of q. O(n k^2) a step, and if square O(n k min(n, k)).
+    """
+
+    def __init__(self, A, cost, square, pairs):
+        n, k = A.shape
+        self.A = A
+        self.cost = cost
+        self.square = square
+        self.signed = pairs and square  # q of any sign, without a multiplier
+        self.pairs = pairs and not square
+        self.narrow = k <= n or not square  # the normal equations are k x k, else n x n
+        size = 2 * k if self.pairs else k
+        self.q = np.zeros(k) if self.signed else np.full(size, 0.01)
+        self.u = np.zeros(k) if self.signed else np.ones(size)
+        self.a = 0.5 * cost
+        self.xi = np.full(n, 2.0)
+        self.s = np.maximum(A @ self._net(), 0.0) + 1.0
+        self.count = 2 * n + (0 if self.signed else size)  # products that go to 0
+
+    def solve(self, watch):
+        """The multipliers a and the weights q. watch(a, q) is asked after every step whether to
+        stop."""
+        with np.errstate(all="ignore"):  # What is not finite ends it.
+            for _ in range(STEPS):
+                if not self._factorise() or not self._advance() or watch(self.a, self.q):
+                    break
+        return self.a, self.q
+
+    def _factorise(self):
+        """Step 1: residuals of the constraints and the factor of the normal equations; False where
+        there is none."""
+        from scipy.linalg import cho_factor
+
+        A, a, q, u, k = self.A, self.a, self.q, self.u, self.A.shape[1]
+        self.r = self.cost - a
+        self.lack = 1.0 - A @ self._net() - self.xi + self.s
+        self.rest = u + self._both(a @ A) - (q if self.square else 1.0)
+        self.inverse = np.zeros(k) if self.signed else 1.0 / q
+        self.E = u * self.inverse + self.square
+        self.d = 1.0 / (self.s / a + self.xi / self.r)
+        self.F = 1.0 / (1.0 / self.E[:k] + 1.0 / self.E[k:]) if self.pairs else self.E
+        if self.narrow:
+            B = A * np.sqrt(self.d)[:, None]
+            M = B.T @ B
+            M.flat[:: len(M) + 1] += self.F
+        else:
+            B = A / np.sqrt(self.F)
+            M = B @ B.T
+            M.flat[:: len(M) + 1] += 1.0 / self.d
+        try:
+            self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    def _advance(self):
+        """Steps 2 to 4; False, and nothing is changed, where the next point is none."""
+        a, xi, s, r, q, u = self.a, self.xi, self.s, self.r, self.q, self.u
+
+        # Step 2: the predictor, and how far it would bring the products down.
+        mean = (a @ s + r @ xi + u @ q) / self.count
+        change = self._direction(-a * s, -r * xi, -u * q)
+        da, dxi, ds, dr, dq, du = change
+        t = self._longest(change)
+        left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
+        left += (u + t * du) @ (q + t * dq)
+
+        # Step 3: the corrector, towards equal products of that size.
+        goal = mean * (left / self.count / mean) ** 3
+        change = self._direction(
+            goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du
+        )
+
+        # Step 4: the step, if all stays positive and finite.
+        t = LONGEST * self._longest(change)
+        after = [z + t * dz for z, dz in zip((a, xi, s, r, q, u), change, strict=True)]
+        after[3] = self.cost - after[0]
+        if not all((z > 0.0).all() for z in (after[:4] if self.signed else after)):
+            return False
+        if not all(np.isfinite(z).all() for z in after):
+            return False
+        self.a, self.xi, self.s, self.r, self.q, self.u = after
+        return True
+
+    def _direction(self, to_a, to_r, to_u):
+        """Changes of a, xi, s, r, q and u that change the products a s, r xi and u q like that."""
+        from scipy.linalg import cho_solve
+
+        A, E, F, d, k = self.A, self.E, self.F, self.d, self.A.shape[1]
+        t = to_a / self.a - to_r / self.r + self.lack
+        b = self._both((d * t) @ A) + self.rest + to_u * self.inverse
+        w = b[:k] / E[:k] - b[k:] / E[k:] if self.pairs else b / E
+        if self.narrow:
+            v = cho_solve(self.factor, F * w, check_finite=False)
+        else:
+            v = w - cho_solve(self.factor, A @ w, check_finite=False) @ A / F
+        da = d * (t - A @ v)
+        dq = v
+        if self.pairs:
+            # v is the difference of the two; a division by the small one would lose digits.
+            large = (b - self._both(F * (w - v))) / E
+            up = E[:k] > E[k:]
+            dq = np.concatenate([
+                np.where(up, large[:k], v + large[k:]), np.where(up, large[:k] - v, large[k:]),
+            ])  # fmt: skip
+        ds = (to_a - self.s * da) / self.a
+        dxi = (to_r + self.xi * da) / self.r
+        du = (to_u - self.u * dq) * self.inverse
+        return da, dxi, ds, -da, dq, du
+
+    def _longest(self, change):
+        """The longest step, up to 1, at whose end nothing is negative."""
+        unknowns = (self.a, self.xi, self.s, self.r, self.q, self.u)
+        bounded = [*zip(unknowns, change, strict=True)][: 4 if self.signed else 6]
+        return 1.0 / max(1.0, *(float(np.max(-dz / z)) for z, dz in bounded))
+
+    def _net(self):
+        """The weights of the columns of A, less those of -A."""
+        k = self.A.shape[1]
+        return self.q[:k] - self.q[k:] if self.pairs else self.q
+
+    def _both(self, v):
+        return np.concatenate([v, -v]) if self.pairs else v
+
+
+class _Highs:
+    """max sum a, 0 <= a <= cost, columns a <= 1: LPBoost's dual, kept warm by highspy where that is
+    installed. Whatever the status of an answer is, the certificate tells what it is worth."""
+
+    def __init__(self, cost):
+        self.cost = cost
+        self.columns = np.empty((0, cost.size))
+        try:
+            import highspy
+        except ImportError:
+            self.solver = None
+            return
+        n = cost.size
+        self.status = highspy.HighsModelStatus
+        self.solver = highspy.Highs()
+        options = {
+            "output_flag": False, "threads": 1, "presolve": "off",
+            "primal_feasibility_tolerance": HIGHS_TOL, "dual_feasibility_tolerance": HIGHS_TOL,
+        }  # fmt: skip
+        for option, setting in options.items():
+            self.solver.setOptionValue(option, setting)
+        self.solver.addVars(n, np.zeros(n), cost)
+        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
+
+    def add(self, columns):
+        """Take in columns, (some, n); returns the weights q of all columns and a."""
+        if self.solver is None:
+            return self._cold(columns)
+        k = len(columns)
+        where, index = np.nonzero(columns)
+        starts = np.searchsorted(where, np.arange(k)).astype(np.int32)
+        self.solver.addRows(
+            k, np.full(k, -np.inf), np.ones(k), index.size, starts, index.astype(np.int32),
+            columns[where, index],
+        )  # fmt: skip
+        self._run()
+        solution = self.solver.getSolution()
+        return -np.array(solution.row_dual), np.array(solution.col_value)
+
+    def _run(self):
+        """To the end, some seconds at a time, so that an interrupt is heard in between; without
+        presolve HiGHS goes on from where it stopped."""
+        while True:
+            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + SLICE)
+            self.solver.run()
+            if self.solver.getModelStatus() != self.status.kTimeLimit:
+                return
+
+    def _cold(self, columns):
+        from scipy.optimize import linprog
+
+        self.columns = np.vstack([self.columns, columns])
+        found = linprog(
+            -np.ones(self.cost.size), self.columns, np.ones(len(self.columns)),
+            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
+            options={"primal_feasibility_tolerance": HIGHS_TOL,
+                     "dual_feasibility_tolerance": HIGHS_TOL},
+        )  # fmt: skip
+        if found.x is None:
+            raise RuntimeError(
+                "LPBoost: scipy's linprog found no solution of the master problem, status "
+                f"{found.status} ({found.message}); pip install highspy, or scale C or the weights"
+            )
+        return -found.ineqlin.marginals, found.x
+
+
+# -- voters ---------------------------------------------------------------------------------------
+GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # The kinds made from X.
+
+
+class _Stumps:
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
+
+    def __init__(self, X, n_thresholds):
+        low, high = X.min(axis=0), X.max(axis=0)
+        used = np.flatnonzero(high > low)
+        low, high = low[used, None], high[used, None]
+        with np.errstate(all="ignore"):  # Cuts at infinity are as good as none.
+            cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+            self.bins = np.empty((X.shape[0], used.size), np.uint8)
+            _bin(X, used, cuts, self.bins)
+        self.shape = cuts.shape
+        self.size = cuts.size
+        self.features = np.repeat(used, n_thresholds)
+        self.cuts = cuts.ravel()
+
+    def products(self, u):
+        """H'u."""
+        products = np.empty(self.size)
+        _stump_products(self.bins, self.shape[1], u, -1, True, products)
+        return products
+
+    def columns(self, chosen):
+        """Outputs of the chosen voters, (chosen, n)."""
+        features, cuts = np.divmod(chosen, self.shape[1])
+        return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
+
+    def rows(self, y):
+        """What a row is to the voters, with its label: equal rows are equal here."""
+        return np.column_stack([y > 0.0, self.bins])
+
+    def kinds(self):
+        """A number for each voter, the same for those that are equal: no row between the cuts."""
+        rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
+        rows[np.arange(self.shape[0]), self.bins] = True
+        rows[:, 0] = True
+        return np.cumsum(rows[:, :-1]) - 1
+
+    def gram(self, j, u, balance, out):
+        """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
+        above = bool(balance[j] <= 0)
+        _stump_products(self.bins, self.shape[1], u, j, above, out)
+        out *= 2.0
+        out -= balance
+        if not above:
+            np.negative(out, out=out)
+
+    def combine(self, w):
+        """H w: a table of 1 + n_thresholds values for each feature."""
+        w = w.reshape(self.shape)
+        table = np.zeros((self.shape[0], self.shape[1] + 1))
+        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
+        table -= w.sum(axis=1)[:, None]
+        out = np.empty(self.bins.shape[0])
+        _stump_sum(self.bins, table, out)
+        return out
+
+
+@jit
+def _bin(X, used, cuts, bins):
+    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
+
+    The cuts lie at equal steps: a division finds the bin, comparisons undo its rounding.
+    """
+    last = cuts.shape[1]
+    for i in range(X.shape[0]):
+        for f in range(used.size):
+            x = X[i, used[f]]
+            step = (cuts[f, last - 1] - cuts[f, 0]) / max(last - 1, 1)
+            r = (x - cuts[f, 0]) / step  # may be inf or NaN
+            k = int(r) if 0.0 < r < last else (last if r >= last else 0)
+            while k > 0 and x <= cuts[f, k - 1]:
+                k -= 1
+            while k < last and x > cuts[f, k]:
+                k += 1
+            bins[i, f] = k
+
+
+@jit
+def _stump_sum(bins, table, out):
+    """out[i] = sum over features f of table[f, bins[i, f]]."""
+    for i in range(out.size):
+        out[i] = 0.0
+        for f in range(table.shape[0]):
+            out[i] += table[f, bins[i, f]]
+
+
+class _Outputs:
+    """Any voters, by the matrix of their outputs and, if they are kernels, their centres."""
+
+    def __init__(self, H, centres=None):
+        self.H = H
+        self.size = H.shape[1]
+        self.centres = centres
+
+    def products(self, u):
+        return u @ self.H
+
+    def columns(self, chosen):
+        return self.H.T[chosen]
+
+    def rows(self, y):
+        return np.arange(y.size)[:, None]  # rarely equal, and long to compare
+
+    def kinds(self):
+        return np.arange(self.size)
+
+    def gram(self, j, u, balance, out):
+        np.matmul(u * self.H[:, j], self.H, out=out)
+
+    def combine(self, w):
+        return self.H @ w
+
+
+def _kernel_outputs(X, centres, gamma, kind):
+    """exp(-gamma |x - c|^2), or for linear classifiers under a Gaussian posterior its F."""
+    H = rbf(X, centres, gamma)
+    if kind == "linear-classifiers":
+        from scipy.special import erf
+
+        return erf(H / math.sqrt(2.0))
+    return H
+
+
+def _columns(pool, y, chosen):
+    """y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
+    signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * y
+    return signs * pool.columns(chosen % pool.size)
+
+
+def _combine(pool, chosen, q):
+    """The vote on the training rows."""
+    signs = np.where(chosen < pool.size, 1.0, -1.0)
+    return pool.combine(np.bincount(chosen % pool.size, signs * q, minlength=pool.size))
+
+
+# >>> shared: rbf 1
+def rbf(X, centres, gamma):
+    """exp(-gamma |x - c|^2) between the rows of X and the centres."""
+    middle = centres.mean(axis=0)
+    A, B = X - middle, centres - middle
+    distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
+    return np.exp(-gamma * np.maximum(distance, 0.0))
+
+
+# <<< shared: rbf
+
+
+# >>> shared: scale 1
+def scale_gamma(X, weight):
+    """gamma="scale", 1 / (d * variance of X), where a row of weight 2 is two rows; 1 if X is
+    constant."""
+    mean = np.average(X, axis=0, weights=weight).mean()
+    spread = np.average((X - mean) ** 2, axis=0, weights=weight).mean()
+    return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+
+
+# <<< shared: scale
+
+
+# -- helpers --------------------------------------------------------------------------------------
+LIMIT_TOL = 1e-6  # A limit of C is passed by this part.
+SHARE_TOL = 1e-14  # This part of the weight below a quantile may be rounding.
+
+
+def _are_voters(v):
+    if isinstance(v, (list, tuple)):
+        return len(v) > 0 and all(hasattr(_member(m)[0], "predict") for m in v)
+    return callable(v) or isinstance(v, str) and v in (*GENERATED, "votes")
+
+
+def _member(voter):
+    """A voter of the list and the columns of X that are for it, None for all."""
+    return voter if isinstance(voter, tuple) and len(voter) == 2 else (voter, None)
+
+
+class _Frame:
+    """Shape and names of a frame, with zeros for its values: what `_check_X` may look at."""
+
+    def __init__(self, frame):
+        self.columns = frame.columns
+        self.shape = frame.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros(self.shape)
+
+
+def _part(X, rows):
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _grown(array, shape):
+    """The array in the corner of a larger one."""
+    larger = np.zeros(shape)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
+def _rounded(limit, up=False):
+    """Six digits of a limit that can be used as they are printed: on its safe side."""
+    way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
+    return f"{float(way.create_decimal_from_float((1.0 + LIMIT_TOL) * limit if up else limit)):.6g}"
+
+
+def _quantiles(values, weight, shares):
+    """The least value below or at which lies at least that share of the weight."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    places = np.searchsorted(below, np.array(shares) * below[-1] * (1.0 - SHARE_TOL))
+    return values[order][places]
+
+
+def _kl_inverse(p, bound, up):
+    """The largest r >= p, or the smallest r <= p, with kl(p | r) <= bound, by bisection."""
+    inner, outer = p, 1.0 if up else 0.0
+    for _ in range(60):
+        r = 0.5 * (inner + outer)
+        kl = p * math.log(p / r) if p > 0 else 0.0
+        kl += (1.0 - p) * math.log((1.0 - p) / (1.0 - r)) if p < 1 else 0.0
+        inner, outer = (r, outer) if kl <= bound else (inner, r)
+    return outer
+
+
+# >>> shared: cache 1
+def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
+    """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
+    kernels are compiled."""
+    try:
+        return call(*args)
+    except Exception as error:  # Damaged files make unpickling and linking raise anything.
+        index = call.__self__._cache_file._index_path
+        with suppress(OSError):
+            os.unlink(index)  # Or it might lead to the data of an earlier version.
+        if not told:
+            told.append(call)
+            warnings.warn(
+                f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
+                "are compiled instead. Free space on the disk, or delete that folder",
+                stacklevel=2,
+            )
+
+
+# <<< shared: cache
+
+
+# >>> shared: estimator 1
+BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
+COMMON = {  # The rules of the parameters that mean the same everywhere.
+    "class_weight": "None, 'balanced' or a dict from class to factor",
+    "n_jobs": "None, an integer >= 1 or an integer <= -1",
+    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "callback": "None or a function",
+}
+KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+    "a number": lambda v: v == v,
+    "a finite number": lambda v: abs(v) < np.inf,
+    "a share": lambda v: v == v,
+    "an integer": lambda v: isinstance(v, (int, np.integer)),
+    "a function": callable,
+    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
+    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
+}
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
     """The result is not as exact as asked for."""
-
-
-def kernel(function=None, **options):
-    """njit with a disk cache; without one where no folder for it can be written."""
-    if function is None:
-        return lambda f: kernel(f, **options)
-    cache = function.__module__ != "__main__"  # run as a script, the file is another module
-    try:
-        compiled = njit(cache=cache, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if cache else ():
-        setattr(compiled._cache, name, _spared(compiled._cache, name))
-    return compiled
-
-
-def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
-    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
-    function, index = getattr(cache, name), cache._cache_file._index_path
-
-    def spared(*args):
-        try:
-            return function(*args)
-        except Exception as error:  # damaged files make unpickling and linking raise anything
-            with suppress(OSError):
-                os.unlink(index)  # or it might lead to the data of an earlier version
-            if not told:
-                told.append(name)
-                warnings.warn(
-                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                    "are compiled instead. Free space on the disk, or delete that folder",
-                    stacklevel=2,
-                )
-
-    return spared
 
 
 def all_or_nothing(fit):
@@ -156,169 +1297,31 @@ def all_or_nothing(fit):
     return whole
 
 
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+def follows(value, rule):
+    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+                return True
+        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
+            pass
+    return False
 
 
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _build(header, arrays, known, path, place=""):
-    """The model of a header and of the arrays at its place, with all models inside it."""
-    name = header["class"]
-    if name not in known:
-        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
-    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
-    known = known | {kind.__name__: kind for kind in cls._own_members}
-    for name, value in header["models"].items():
-        parts = value if isinstance(value, list) else [value]
-        built = [
-            _build(part, arrays, known, path, f"{place}{name}/{t}/")
-            if isinstance(part, dict)
-            else part
-            for t, part in enumerate(parts)
-        ]
-        if name in header["names"]:
-            pairs = zip(header["names"][name], built, strict=True)
-            built = [part if given is None else (given, part) for given, part in pairs]
-        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
-    if set(params) - set(cls._param_names()):
-        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-    model = cls(**params)
-    is_name = re.compile(r"[a-z]\w*_").fullmatch
-    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-    try:
-        good = model._is_intact() if fitted or not place else True
-    except Exception:  # damaged values may raise anything
-        good = False
-    if not good:
-        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
-    return model
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-def _at_least(low):
-    """A rule for whole numbers."""
-    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
-
-
-def _one_of(*choices):
-    """A rule for names."""
-    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
-
-
-COMMON = {  # rules of the parameters that mean the same everywhere
-    "class_weight": (
-        lambda v: v is None or isinstance(v, dict) or v == "balanced",
-        "None, 'balanced' or a dict from class to factor",
-    ),
-    "n_jobs": (
-        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
-        "None, a number of threads, or -1 for all processors",
-    ),
-    "random_state": (
-        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
-        "None, an integer >= 0, a RandomState or a Generator",
-    ),
-    "callback": (lambda v: v is None or callable(v), "None or a function"),
-}
-
-
-def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
-
-
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+@cache
+def _alternatives(rule):
+    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
+    if rule in KINDS:
+        return [(KINDS[rule], ())]
+    found = []
+    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for part in re.split(r", | or ", plain):
+        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
+        literal = None if kind in KINDS else ast.literal_eval(kind)
+        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+        pairs = [limit.split() for limit in limits]
+        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return found
 
 
 def _labels(y, who):
@@ -350,19 +1353,18 @@ def _is_missing(value):
     """Whether an object stands for a missing value: None, NaN and those of pandas."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
         return True
 
 
-class _Protocol:
-    """What all estimators share: parameters, validation, labels, score, model files."""
+class _Estimator:
+    """What all estimators share: parameters, checks, labels, predict, score, report."""
 
-    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
-    class_weight = None  # a parameter of classifiers
+    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
+    class_weight = None  # Classifiers have it as a parameter.
     _allow_nan = False
     _multi_class = False
-    _own_members = ()  # classes of this file that may be inside the model
-    _rules = {}
+    _rules = {}  # The rule of each parameter, a text that `follows` reads.
 
     def _set(self, params):
         """Keep the constructor's arguments, given as its locals(), unchanged."""
@@ -374,39 +1376,20 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
-        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
-        params = {name: getattr(self, name) for name in self._param_names()}
-        for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
-                path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
-        return params
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for path, value in sorted(params.items()):  # an estimator before its own parameters
-            name, _, inner = path.partition("__")
-            place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
-            if inner and isinstance(old, (list, tuple)):
-                place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                names = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
-            if inner:
-                inside[place].set_params(**{inner: value})
-                continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+        for name, value in params.items():
+            if name not in self._param_names():
+                self._refuse_param(name)
             setattr(self, name, value)
         return self
+
+    def _refuse_param(self, name):
+        names = ", ".join(self._param_names())
+        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
@@ -468,26 +1451,15 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
-        for name, (test, rule) in (common | self._rules).items():
+        """Every parameter against its rule in `_rules` or COMMON."""
+        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
+        for name, rule in rules.items():
             value = getattr(self, name)
-            try:
-                good = test(value)
-            except TypeError:
-                good = False
-            if not good:
+            if not follows(value, rule):
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -533,29 +1505,41 @@ class _Protocol:
                 f"{who}: found array with 0 feature(s) (shape={X.shape}) "
                 "while a minimum of 1 is required."
             )
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
-        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
-            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                    f"column {column}; fill in or drop such cells first"
-                )
-            if (abs(X) >= BOUND).any():
-                row, column = np.argwhere(abs(X) >= BOUND)[0]
-                raise ValueError(
-                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                    f"scale X, numbers have to be below {BOUND:g}"
-                )
+        self._check_finite(X)
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            return X
-        seen = getattr(self, "feature_names_in_", None)
+        else:
+            self._check_names(names, d)
+        return X
+
+    def _check_finite(self, X):
+        """One quick pass over X; the exact look only on suspicion."""
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if square < BOUND**2:
+            return
+        who = type(self).__name__
+        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                f"column {column}; fill in or drop such cells first"
+            )
+        large = abs(X) >= BOUND
+        if large.any():
+            row, column = np.argwhere(large)[0]
+            raise ValueError(
+                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                f"scale X, numbers have to be below {BOUND:g}"
+            )
+
+    def _check_names(self, names, d):
+        """Names and number of the features, against those of fit."""
+        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
@@ -566,14 +1550,12 @@ class _Protocol:
                 f"X has {d} features, but {who} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        if (names is None) != (seen is None):
-            has, lacks = (
-                ("X has", f"{who} was fitted without")
-                if seen is None
-                else ("X does not have valid", f"{who} was fitted with")
-            )
-            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
-        return X
+        if names is not None and seen is None:
+            text = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(text, stacklevel=4)
+        if names is None and seen is not None:
+            text = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _numbers(self, X):
         """X as numbers; the gaps of a frame's nullable columns become NaN."""
@@ -730,6 +1712,139 @@ class _Protocol:
         right = found == self._check_y(y, found.size)
         return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
+    def _report(self, iteration, objective, **info):
+        """Keep the state of an iteration, print it if verbose and show it to the callback; True
+        where that asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.trace_.append(self.objective_)
+        info = {"objective": self.objective_} | info
+        if "residual" in info:
+            self.residual_ = info["residual"]
+        if self.verbose:
+            known = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+        return self.callback is not None and bool(self.callback(self, iteration, info))
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: estimator
+
+
+# >>> shared: files 1
+FORMAT = 2  # The version of the model files.
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # It is a device or a pipe.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        return _checked(header), arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
+
+
+class _Model(_Estimator):
+    """An estimator that is kept in a file."""
+
     def save(self, path, notes=None):
         """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
@@ -748,16 +1863,18 @@ class _Protocol:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
                 with archive.open(part, "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        return cls._build(*cls._read(path), path)
 
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
+    @classmethod
+    def _read(cls, path):
+        """Header of a model of this class, and its arrays by the place of the model in it."""
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
@@ -765,34 +1882,48 @@ class _Protocol:
         for name, value in arrays.items():
             place, slash, last = name.rpartition("/")
             places.setdefault(place + slash, {})[last] = value
-        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+        return header, places
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        """The model of a header and of the arrays at its place, checked; `known` are the classes
+        of models inside models."""
+        params, fitted = header["params"], header["values"] | places.get(place, {})
+        if header["models"] or set(params) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**params)
+        is_name = re.compile(r"[a-z]\w*_").fullmatch
+        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
+        try:
+            good = model._is_intact() if fitted or not place else True
+        except Exception:  # Damaged values may raise anything.
+            good = False
+        if not good:
+            raise ValueError(
+                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
+            )
+        return model
 
     def _pack(self, arrays, place=""):
-        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        """Header of the model; its arrays go to `arrays`, with the place before their names."""
         header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
-        for name, value in (params | fitted).items():
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            names = [part[0] if _is_pair(part) else None for part in parts]
-            parts = [part[1] if _is_pair(part) else part for part in parts]
-            if any(names) or any(hasattr(part, "_pack") for part in parts):
-                packed = [
-                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-                    for t, part in enumerate(parts)
-                ]
-                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
-            elif name in fitted and isinstance(value, np.ndarray):
-                texts = value.dtype == object
-                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-            elif name in fitted:
-                header["values"][name] = value
-            elif isinstance(value, dict):  # json would turn its keys into texts
-                header["params"][name] = {"pairs": [*value.items()]}
-            else:
-                header["params"][name] = None if isinstance(value, RANDOM) else value
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in (self.get_params(deep=False) | fitted).items():
+            if name != "callback":
+                self._pack_value(name, value, header, arrays, place)
         return header
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """Put a parameter or a fitted attribute into the header or among the arrays."""
+        if not name.endswith("_"):
+            value = None if isinstance(value, RANDOM) else value
+            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
+            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
+        elif isinstance(value, np.ndarray):
+            texts = value.dtype == object
+            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+        else:
+            header["values"][name] = value
 
     def _is_intact(self):
         """Whether what a file said fits together, all that predict uses: kernels check no bounds.
@@ -819,776 +1950,150 @@ class _Protocol:
         return good and bool(np.isfinite(value).all())
 
 
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
+# <<< shared: files
 
 
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
+# >>> shared: nested 1
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        name, part = part if _is_pair(part) else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
 
 
-# <<< shared: protocol
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
 
 
-# -- kernels ------------------------------------------------------------------------------------
-@kernel
-def _bin(X, used, cuts, bins):
-    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
+class _Nested(_Model):
+    """A model that may hold others, as parameters or as fitted members."""
 
-    The cuts lie at equal steps: a division finds the bin, comparisons undo its rounding.
-    """
-    last = cuts.shape[1]
-    for i in range(X.shape[0]):
-        for f in range(used.size):
-            x, step = X[i, used[f]], (cuts[f, last - 1] - cuts[f, 0]) / max(last - 1, 1)
-            r = (x - cuts[f, 0]) / step  # may be inf or NaN
-            k = int(r) if 0.0 < r < last else (last if r >= last else 0)
-            while k > 0 and x <= cuts[f, k - 1]:
-                k -= 1
-            while k < last and x > cuts[f, k]:
-                k += 1
-            bins[i, f] = k
+    _own_members = ()  # Classes of this file that may be inside the model.
 
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
+        params = super().get_params()
+        for name, value in list(params.items()) if deep else ():
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+        return params
 
-@kernel
-def _stump_products(bins, cuts, u, j, above, products):
-    """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # An estimator comes before its parameters.
+            name, _, inner = path.partition("__")
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
+                self._refuse_param(path)
+            if inner:
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
+        return self
 
-    Over the rows above the cut of stump j, or below it, or all if j < 0; O(d) for each of them
-    with u_i != 0: one histogram a feature.
-    """
-    d, own, cut = bins.shape[1], j // cuts, j % cuts
-    sums, total = np.zeros((d, cuts + 1)), 0.0
-    for i in range(u.size):
-        if u[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
-            total += u[i]
-            for f in range(d):
-                sums[f, bins[i, f]] += u[i]
-    for f in range(d):
-        below = 0.0
-        for k in range(cuts):
-            below += sums[f, k]
-            products[f * cuts + k] = total - 2.0 * below
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
 
+    @classmethod
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
 
-@kernel
-def _stump_sum(bins, table, out):
-    """out[i] = sum over features f of table[f, bins[i, f]]."""
-    for i in range(out.size):
-        out[i] = 0.0
-        for f in range(table.shape[0]):
-            out[i] += table[f, bins[i, f]]
-
-
-@kernel
-def _best_outside(edges, inside):
-    """The voter to enter: of edges equal up to rounding the first, whatever the rounding was."""
-    largest, scale = -np.inf, 0.0
-    for j in range(edges.size):
-        scale = max(scale, abs(edges[j]))
-        if not inside[j]:
-            largest = max(largest, edges[j])
-    for j in range(edges.size):
-        if not inside[j] and edges[j] >= largest - TIE * scale:
-            return j
-    return -1
-
-
-@kernel
-def _lowest_peak(slope, offset):
-    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
-    left = right = 0
-    for j in range(slope.size):
-        left = j if offset[j] > offset[left] else left
-        right = j if slope[j] > slope[right] else right
-    b = 0.0
-    if slope[left] < 0.0:
-        for _ in range(slope.size):
-            b = (offset[left] - offset[right]) / (slope[right] - slope[left])
-            top = left
-            for j in range(slope.size):
-                top = j if slope[j] * b + offset[j] > slope[top] * b + offset[top] else top
-            if top == left or top == right:
-                break
-            if slope[top] < 0.0:
-                left = top
-            else:
-                right = top
-    return b
-
-
-@kernel
-def _price(q, gram, base, signs, e, first, floor, D, edges):
-    """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
-
-    The example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
-    D = 0: CqBoost. Returns mu_1, mu_2, b, t and nu, the edge of the voters that have weight.
-    """
-    k, B = q.size, first.size
-    vote, own, slope = np.zeros(B), np.empty(k), np.empty(k)
-    for j in range(k):
-        if q[j] > 0.0:
-            for i in range(B):
-                vote[i] += q[j] * gram[j, i]
-    mean, second = 0.0, 0.0
-    for j in range(k):
-        own[j] = -2.0 * signs[j] * vote[base[j]]
-        slope[j] = e[j] - floor
-        mean += q[j] * e[j]
-        second -= 0.5 * q[j] * own[j]
-    if D == 0.0:
-        b, t = _lowest_peak(slope, own), 2.0
-        nu = b * floor - 2.0 * second
-    else:
-        b, t = 1.0 + D * mean, D
-        nu = mean - D * (second - mean * mean)
-    for i in range(B):
-        edges[i] = b * first[i] - t * vote[i]
-        if edges.size > B:
-            edges[B + i] = -edges[i]
-    return mean, second, b, t, nu
-
-
-@kernel(fastmath=LANES)
-def _forward(L, z, count):
-    """z = L^-1 z for the leading lower triangle of L."""
-    for i in range(count):
-        s = z[i]
-        for j in range(i):
-            s -= L[i, j] * z[j]
-        z[i] = s / L[i, i]
-
-
-@kernel
-def _backward(L, z, count):
-    """z = L'^-1 z."""
-    for i in range(count - 1, -1, -1):
-        z[i] /= L[i, i]
-        for j in range(i):
-            z[j] -= L[i, j] * z[i]
-
-
-@kernel(fastmath=LANES)
-def _join(P, L, free, count, j, ridge):
-    """Append variable j to the free ones: a new last row of L, L L' = P[free, free] + ridge I."""
-    for i in range(count):
-        L[count, i] = P[j, free[i]]
-    _forward(L, L[count], count)
-    rest = P[j, j] + ridge
-    for i in range(count):
-        rest -= L[count, i] ** 2
-    L[count, count] = math.sqrt(max(rest, ridge))
-    free[count] = j
-
-
-@kernel
-def _leave(L, free, count, place):
-    """Remove the free variable at this place; rotations make L triangular again."""
-    for i in range(place, count - 1):
-        free[i] = free[i + 1]
-        for j in range(i + 2):
-            L[i, j] = L[i + 1, j]
-    for i in range(place, count - 1):
-        a, b = L[i, i], L[i, i + 1]
-        r = math.hypot(a, b)
-        c, s = a / r, b / r
-        L[i, i] = r
-        for k in range(i + 1, count - 1):
-            left, right = L[k, i], L[k, i + 1]
-            L[k, i] = c * left + s * right
-            L[k, i + 1] = c * right - s * left
-
-
-@kernel
-def _constraint_multipliers(Z, R, W, count, lam):
-    """lam[:W] minimises |Z[R] - lam Z[:W]| over the first count entries; W <= 2, rest 0."""
-    lam[:] = 0.0
-    if W == 0:
-        return
-    a = b = c = d = e = 0.0
-    for i in range(count):
-        a += Z[0, i] * Z[0, i]
-        d += Z[0, i] * Z[R, i]
-        if W == 2:
-            b += Z[0, i] * Z[1, i]
-            c += Z[1, i] * Z[1, i]
-            e += Z[1, i] * Z[R, i]
-    rest = a * c - b * b
-    if W == 2 and rest > DEPENDENT * a * c:
-        lam[1] = (a * e - b * d) / rest
-    if a > 0.0:
-        lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
-
-
-@kernel
-def _active_set(N, P, c, rows, floor, low, high, x, free, count, tight, L, ridge, pivots):
-    """min x'P x / 2 + c'x, low <= x <= high, rows x constant, but the last rows[-1] x >= floor.
-
-    About the first N variables. Starts from a feasible x and those of its variables that are
-    free to move, free[:count], with their factor L, all overwritten; without an inequality tight
-    is True and floor -inf. Returns the number of free variables, whether the inequality holds with
-    equality, and whether this is the minimum or only the last of the pivots that were allowed.
-    One constraint comes or goes at a time, O(count^2 + N count) each.
-    """
-    R = rows.shape[0]
-    grad, state, value, scale = c[:N].copy(), np.full(N, BOUND), 0.0, 0.0
-    for j in range(N):
-        scale = max(scale, abs(P[j, j]))
-        if R > 0:
-            value += rows[R - 1, j] * x[j]
-        if x[j] != 0.0:
-            for i in range(N):
-                grad[i] += P[j, i] * x[j]
-    for i in range(count):
-        state[free[i]] = FREE
-    Z, lam, drift, entered = np.empty((R + 1, N)), np.zeros(R + 1), np.zeros(R + 1), -1
-    for _ in range(pivots):
-        W = R if tight else R - 1
-        for r in range(R + 1):
-            if r < W or r == R:
-                for i in range(count):
-                    Z[r, i] = rows[r, free[i]] if r < R else grad[free[i]]
-                _forward(L, Z[r], count)
-        _constraint_multipliers(Z, R, W, count, lam)
-        for r in range(W):
-            for i in range(count):
-                Z[R, i] -= lam[r] * Z[r, i]
-        _backward(L, Z[R], count)  # the step is minus that
-        for r in range(W):  # where P is singular it is long: take out what leaves the constraints
-            for i in range(count):
-                Z[r, i] = rows[r, free[i]]
-        _constraint_multipliers(Z, R, W, count, drift)
-        for r in range(W):
-            for i in range(count):
-                Z[R, i] -= drift[r] * Z[r, i]
-        step, place, slope = 1.0, -1, 0.0
-        for i in range(count):
-            j, move = free[i], -Z[R, i]
-            if R > 0:
-                slope += rows[R - 1, j] * move
-            room = (low[j] if move < 0.0 else high[j]) - x[j]
-            if abs(move) * step > abs(room):
-                step, place = room / move, i
-        if not tight and slope < 0.0 and value + step * slope < floor:
-            step, place = max((floor - value) / slope, 0.0), count
-        value += step * slope
-        longest = 0.0
-        for i in range(count):
-            j, move = free[i], -step * Z[R, i]
-            x[j] += move
-            longest = max(longest, abs(move))
-            if move != 0.0:
-                for k in range(N):
-                    grad[k] += P[j, k] * move
-        if longest > STILL:
-            for j in range(N):
-                state[j] = BOUND if state[j] == BARRED else state[j]
-        if place == count:
-            tight = True
-        elif place >= 0:  # this variable stopped the step: it stays at its bound
-            j = free[place]
-            x[j] = low[j] if Z[R, place] > 0.0 else high[j]
-            state[j] = BARRED if j == entered and longest <= STILL else BOUND
-            _leave(L, free, count, place)
-            count -= 1
-        else:  # the minimum on this face: does leaving it help?
-            worst, entered = SIGN * scale, -1
-            for j in range(N):
-                if state[j] == BOUND:
-                    reduced = grad[j]
-                    for r in range(W):
-                        reduced -= lam[r] * rows[r, j]
-                    if x[j] > low[j]:
-                        reduced = -reduced
-                    if -reduced > worst:
-                        worst, entered = -reduced, j
-            if tight and floor > -np.inf and -lam[R - 1] > worst:
-                tight, entered = False, -1
-            elif entered < 0:
-                return count, tight, True
-            else:
-                _join(P, L, free, count, entered, ridge)
-                state[entered] = FREE
-                count += 1
-    return count, tight, False
-
-
-# -- voters -------------------------------------------------------------------------------------
-class _Stumps:
-    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
-
-    def __init__(self, X, n_thresholds):
-        low, high = X.min(axis=0), X.max(axis=0)
-        used = np.flatnonzero(high > low)
-        low, high = low[used, None], high[used, None]
-        with np.errstate(over="ignore"):  # cuts at infinity are as good as none
-            cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        self.bins = np.empty((X.shape[0], used.size), np.uint8)
-        _bin(X, used, cuts, self.bins)
-        self.shape, self.size = cuts.shape, cuts.size
-        self.features, self.cuts = np.repeat(used, n_thresholds), cuts.ravel()
-
-    def products(self, u):
-        """H'u."""
-        products = np.empty(self.size)
-        _stump_products(self.bins, self.shape[1], u, -1, True, products)
-        return products
-
-    def columns(self, chosen):
-        """Outputs of the chosen voters, (chosen, n)."""
-        features, cuts = np.divmod(chosen, self.shape[1])
-        return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
-
-    def rows(self, y):
-        """What a row is to the voters, with its label: equal rows are equal here."""
-        return np.column_stack([y > 0.0, self.bins])
-
-    def kinds(self):
-        """A number for each voter, the same for those that are equal: no row between the cuts."""
-        rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
-        rows[np.arange(self.shape[0]), self.bins] = True
-        rows[:, 0] = True
-        return np.cumsum(rows[:, :-1]) - 1
-
-    def gram(self, j, u, balance, out):
-        """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
-        above = bool(balance[j] <= 0)
-        _stump_products(self.bins, self.shape[1], u, j, above, out)
-        out *= 2.0
-        out -= balance
-        if not above:
-            np.negative(out, out=out)
-
-    def combine(self, w):
-        """H w: a table of 1 + n_thresholds values a feature."""
-        w = w.reshape(self.shape)
-        table = np.zeros((self.shape[0], self.shape[1] + 1))
-        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
-        table -= w.sum(axis=1)[:, None]
-        out = np.empty(self.bins.shape[0])
-        _stump_sum(self.bins, table, out)
-        return out
-
-
-class _Outputs:
-    """Any voters, by the matrix of their outputs and, if they are kernels, their centres."""
-
-    def __init__(self, H, centres=None):
-        self.H, self.size, self.centres = H, H.shape[1], centres
-
-    def products(self, u):
-        return u @ self.H
-
-    def columns(self, chosen):
-        return self.H.T[chosen]
-
-    def rows(self, y):
-        return np.arange(y.size)[:, None]  # rarely equal, and long to compare
-
-    def kinds(self):
-        return np.arange(self.size)
-
-    def gram(self, j, u, balance, out):
-        np.matmul(u * self.H[:, j], self.H, out=out)
-
-    def combine(self, w):
-        return self.H @ w
-
-
-def _kernel_outputs(X, centres, gamma, kind):
-    """exp(-gamma |x - c|^2), or for linear classifiers under a Gaussian posterior its F."""
-    middle = centres.mean(axis=0)
-    A, B = X - middle, centres - middle
-    distance = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
-    H = np.exp(-gamma * np.maximum(distance, 0.0))
-    if kind == "linear-classifiers":
-        from scipy.special import erf
-
-        return erf(H / math.sqrt(2.0))
-    return H
-
-
-# -- masters ------------------------------------------------------------------------------------
-class _ActiveSet:
-    """Quadratic masters by `_active_set`, from where the last one ended."""
-
-    def __init__(self):
-        self.free, self.L, self.count, self.tight = np.empty(0, np.intp), np.empty((0, 0)), 0, False
-
-    def solve(self, k, P, c, rows, value, at_least, low, high, x, watch=None):
-        """min x'P x / 2 + c'x over the first k variables from low to high, rows x = value, but
-        for the last row >= if at_least. Starts from a feasible x and overwrites it.
-
-        Some pivots at a time: in between an interrupt is heard, and watch() may say stop, which
-        is what is returned.
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
         """
-        size = P.shape[0]
-        if size > self.free.size:
-            self.free, self.L = np.resize(self.free, size), _grown(self.L, (size, size))
-        ridge = RIDGE * max(np.abs(P.diagonal()[:k]).max(initial=0.0), SMALL)
-        if not self.count:
-            self._factorise(np.flatnonzero((low[:k] < x[:k]) & (x[:k] < high[:k])), P, ridge)
-        floor, left, done = value[-1] if at_least else -np.inf, PIVOTS * (k + 1), False
-        tight = self.tight or not at_least
-        while left > 0 and not done:
-            pivots = min(left, 1 + WORK // (k * (self.count + 1)))
-            self.count, tight, done = _active_set(
-                k, P, c, rows, floor, low, high, x, self.free, self.count, tight, self.L, ridge,
-                pivots,
-            )  # fmt: skip
-            left -= pivots
-            if not done and watch is not None and watch():
-                return True
-        self.tight = tight and at_least
-        return False
+        known = {kind.__name__: kind for kind in (*members, cls)}
+        return cls._build(*cls._read(path), path, known=known)
 
-    def _factorise(self, free, P, ridge):
-        """The factor of all free variables at once, or where P is too singular one by one."""
-        self.count = free.size
-        self.free[: free.size] = free
-        part = P[np.ix_(free, free)]
-        part.flat[:: free.size + 1] += ridge
-        try:
-            self.L[: free.size, : free.size] = np.linalg.cholesky(part)
-        except np.linalg.LinAlgError:
-            for count, j in enumerate(free):
-                _join(P, self.L, self.free, count, j, ridge)
-
-    def hinge(self, A, cost, signed, a):
-        """min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and unless signed q >= 0: the
-        multipliers a, from those given, by the dual.
-
-        That is min |a A + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = a A + u.
-        """
-        (n, k), u = A.shape, np.maximum(-(a @ A), 0.0)
-        k = 0 if signed else k
-        P = np.empty((n + k, n + k))
-        P[:n, :n], P[n:, :n], P[:n, n:], P[n:, n:] = A @ A.T, A.T[:k], A[:, :k], np.eye(k)
-        x, c = np.concatenate([a, u[:k]]), np.repeat([-1.0, 0.0], [n, k])
-        low, high = np.zeros(n + k), np.concatenate([cost, np.full(k, np.inf)])
-        self.count = 0
-        self.solve(n + k, P, c, np.empty((0, n + k)), np.empty(0), False, low, high, x)
-        return x[:n]
-
-
-class _Osqp:
-    """Quadratic masters by OSQP, polished, and finished by the active set."""
-
-    def __init__(self):
-        try:
-            import osqp
-            from scipy import sparse
-        except ImportError:
-            raise ImportError(
-                "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
-            ) from None
-        self.osqp, self.sparse, self.y = osqp, sparse, np.empty(0)
-
-    def _run(self, P, c, matrix, low, high, x):
-        """x and the multipliers y, at the first accuracy where polishing succeeds; None where
-        OSQP did not find a solution, whatever the reason."""
-        solver, y, status = self.osqp.OSQP(), np.zeros(low.size), self.osqp.SolverStatus
-        late = status.OSQP_TIME_LIMIT_REACHED
-        y[: self.y.size] = self.y
-        solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
-        solver.warm_start(x=x, y=y)
-        for accuracy, steps in OSQP_EPS:
-            solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
-            found, done, seconds = None, 0, SLICE
-            while found is None or found.info.status_val == late and done < steps:
-                solver.update_settings(time_limit=seconds)
-                found = self._slice(solver)
-                done, seconds = done + found.info.iter, seconds if found.info.iter else 2 * seconds
-            if found.info.status_val == status.OSQP_SIGINT:
-                raise KeyboardInterrupt
-            if found.info.status_polish == 1:
-                break
-        solved = (status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
-                  late)  # fmt: skip
-        good = found.info.status_val in solved and np.isfinite(found.x).all()
-        self.y = found.y if good else np.empty(0)
-        return found.x if good else None
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        known = known | {kind.__name__: kind for kind in cls._own_members}
+        params, values = dict(header["params"]), dict(header["values"])
+        for name, value in header["models"].items():
+            parts = value if isinstance(value, list) else [value]
+            built = [
+                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
+                for t, part in enumerate(parts)
+            ]
+            if name in header["names"]:
+                pairs = zip(header["names"][name], built, strict=True)
+                built = [part if given is None else (given, part) for given, part in pairs]
+            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
+        header = header | {"params": params, "values": values, "models": {}}
+        return super()._build(header, places, path, place)
 
     @staticmethod
-    def _slice(solver):
-        """Some seconds of OSQP. It takes Ctrl-C for itself and may lose it: where that can be had
-        the signal waits meanwhile."""
-        if not hasattr(signal, "pthread_sigmask"):
-            return solver.solve(raise_error=False)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return solver.solve(raise_error=False)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    def _build_part(part, places, path, place, known):
+        """A model inside another; what is no header of one, such as a text, stays as it is."""
+        if not isinstance(part, dict):
+            return part
+        name = part["class"]
+        if name not in known:
+            text = f"pass the class, load(path, members=({name},))"
+            raise ValueError(f"{path} holds a {name}: {text}")
+        return known[name]._build(part, places, path, place, known)
 
-    def search(self, k, P, c, rows, value, at_least, low, high, x):
-        """OSQP's own answer, or None; arguments as in _ActiveSet, all of them scaled.
-
-        The matrices are laid out by hand: scipy takes longer than OSQP.
-        """
-        R, csc = rows.shape[0], self.sparse.csc_matrix
-        size = np.abs(rows[:, :k]).max(axis=1, initial=0.0)
-        size[size == 0] = 1.0
-        rows, value = rows[:, :k] / size[:, None], value / size
-        i, j = np.tril_indices(k)  # row after row below the diagonal: column after column above
-        flat = P[i, j]
-        height = max(np.abs(flat).max(initial=0.0), np.abs(c[:k]).max(initial=0.0)) or 1.0
-        upper = csc((flat / height, j, np.cumsum(np.arange(k + 1))), (k, k))
-        entries = np.vstack([rows, np.ones(k)]).T.ravel()
-        index = np.tile(np.arange(R + 1), (k, 1))
-        index[:, R] += np.arange(k)
-        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
-        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
-        low, high = np.concatenate([value, low[:k]]), np.concatenate([top, high[:k]])
-        return self._run(upper, c[:k] / height, matrix, low, high, x[:k])
-
-    def solve(self, k, P, c, rows, value, at_least, low, high, x, watch=None):
-        """As in _ActiveSet, which goes on from OSQP's answer."""
-        found = self.search(k, P, c, rows, value, at_least, low, high, x)
-        if found is not None:
-            x[:k] = _towards(x[:k], found, rows[:, :k], value, at_least, low[:k], high[:k])
-        return _ActiveSet().solve(k, P, c, rows, value, at_least, low, high, x, watch)
-
-    def hinge(self, A, cost, signed, a):
-        """As in _ActiveSet, by the primal."""
-        (n, k), sparse = A.shape, self.sparse
-        P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
-        top = sparse.hstack([sparse.csc_matrix(A), sparse.eye(n)])
-        matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
-        low = np.concatenate([np.ones(n), np.full(k, -np.inf if signed else 0.0), np.zeros(n)])
-        c = np.concatenate([np.zeros(k), cost])
-        start, self.y = np.repeat([0.0, 1.0], [k, n]), np.empty(0)
-        found = self._run(P, c, matrix, low, np.full(low.size, np.inf), start)
-        return a if found is None else np.clip(-self.y[:n], 0.0, cost)
-
-
-def _towards(x, goal, rows, value, at_least, low, high):
-    """The feasible point next to goal, an answer of OSQP; x, which is feasible, if there is none.
-
-    What lacks at the constraints is made up for by variables far from their bounds.
-    """
-    goal, near = np.clip(goal, low, high), NEAR * max(np.abs(goal).max(), np.abs(x).max())
-    goal = np.where(
-        goal - low <= NOISE * near, low, np.where(high - goal <= NOISE * near, high, goal)
-    )
-    lack = value - rows @ goal
-    if at_least and lack[-1] <= 0.0:
-        rows, value, lack = rows[:-1], value[:-1], lack[:-1]
-    inner = (goal - low > near) & (high - goal > near)
-    if inner.any():
-        for _ in range(2):  # once more for the rounding
-            goal[inner] += np.linalg.lstsq(rows[:, inner], value - rows @ goal, rcond=None)[0]
-    kept = np.abs(value - rows @ goal).max(initial=0.0) <= ROUNDING
-    return goal if kept and (low <= goal).all() and (goal <= high).all() else x
-
-
-def _interior(A, cost, square, pairs, watch):
-    """min R(q) + cost'xi, A q >= 1 - xi, q, xi >= 0 by an interior-point method; R is |q|^2 / 2
-    if square is 1 and sum q if it is 0. With pairs the columns -A are voters, too: the second half
-    of q, or if square, where at most one of a pair has weight, the negative part of q.
-
-    watch(a, q), the multipliers of the rows and the weights, is asked after every step whether
-    to stop; returns the last of them. Mehrotra's predictor and corrector; the unknowns are also
-    the slacks s of the rows and the multipliers r of xi and u of q. O(n k^2) a step, and if
-    square O(n k min(n, k)).
-    """
-    from scipy.linalg import cho_factor, cho_solve
-
-    n, k = A.shape
-    signed, pairs, narrow = pairs and square, pairs and not square, k <= n or not square
-    both = (lambda v: np.concatenate([v, -v])) if pairs else (lambda v: v)
-    size = 2 * k if pairs else k
-    q, u = (np.zeros(k), np.zeros(k)) if signed else (np.full(size, 0.01), np.ones(size))
-    a, xi, count = 0.5 * cost, np.full(n, 2.0), 2 * n + (0 if signed else size)
-    s = np.maximum(A @ (q[:k] - q[k:] if pairs else q), 0.0) + 1.0
-
-    def step(to_a, to_r, to_u):
-        """Changes of all unknowns that change the products a s, r xi and u q like that."""
-        t = to_a / a - to_r / r + lack
-        b = both((d * t) @ A) + rest + to_u * inverse
-        w = b[:k] / E[:k] - b[k:] / E[k:] if pairs else b / E
-        if narrow:
-            v = cho_solve(factor, F * w, check_finite=False)
-        else:
-            v = w - cho_solve(factor, A @ w, check_finite=False) @ A / F
-        da, dq = d * (t - A @ v), v
-        if pairs:  # the difference of the two is v; a division by the small one would lose digits
-            large = (b - both(F * (w - v))) / E
-            up = E[:k] > E[k:]
-            dq = np.concatenate([np.where(up, large[:k], v + large[k:]),
-                                 np.where(up, large[:k] - v, large[k:])])  # fmt: skip
-        ds, dxi, du = (to_a - s * da) / a, (to_r + xi * da) / r, (to_u - u * dq) * inverse
-        return ((a, da), (xi, dxi), (s, ds), (r, -da), (q, dq), (u, du))
-
-    def longest(move):
-        bounded = move[:4] if signed else move
-        return 1.0 / max(1.0, *(float(np.max(-dz / z)) for z, dz in bounded))
-
-    with np.errstate(all="ignore"):  # what is not finite ends it
-        for _ in range(STEPS):
-            r = cost - a
-            lack = 1.0 - A @ (q[:k] - q[k:] if pairs else q) - xi + s
-            rest = u + both(a @ A) - (q if square else 1.0)
-            inverse = np.zeros(k) if signed else 1.0 / q
-            E, d = u * inverse + square, 1.0 / (s / a + xi / r)
-            F = 1.0 / (1.0 / E[:k] + 1.0 / E[k:]) if pairs else E
-            B = A * np.sqrt(d)[:, None] if narrow else A / np.sqrt(F)
-            M = B.T @ B if narrow else B @ B.T
-            M.flat[:: len(M) + 1] += F if narrow else 1.0 / d
-            try:
-                factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
-            except np.linalg.LinAlgError:
-                break
-            mean = (a @ s + r @ xi + u @ q) / count
-            move = step(-a * s, -r * xi, -u * q)
-            t, (da, dxi, ds, dr, dq, du) = longest(move), (dz for _, dz in move)
-            left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
-            left += (u + t * du) @ (q + t * dq)
-            goal = mean * (left / count / mean) ** 3
-            move = step(goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du)
-            t = INSIDE * longest(move)
-            after = [z + t * dz for z, dz in move]
-            after[3] = cost - after[0]
-            good = all((z > 0.0).all() for z in (after[:4] if signed else after))
-            if not good or not all(np.isfinite(z).all() for z in after):
-                break
-            a, xi, s, _, q, u = after
-            if watch(a, q):
-                break
-    return a, q
-
-
-class _Highs:
-    """max sum a, 0 <= a <= cost, columns a <= 1: LPBoost's dual, kept warm."""
-
-    def __init__(self, cost):
-        self.cost, self.columns = cost, np.empty((0, cost.size))
-        try:
-            import highspy
-        except ImportError:
-            self.solver = None
+    def _pack_value(self, name, value, header, arrays, place):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        names = [part[0] if _is_pair(part) else None for part in parts]
+        parts = [part[1] if _is_pair(part) else part for part in parts]
+        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
+            super()._pack_value(name, value, header, arrays, place)
             return
-        n, self.status = cost.size, highspy.HighsModelStatus
-        self.solver = highspy.Highs()
-        for option, setting in (("output_flag", False), ("threads", 1), ("presolve", "off"),
-                                ("primal_feasibility_tolerance", HIGHS_TOL),
-                                ("dual_feasibility_tolerance", HIGHS_TOL)):  # fmt: skip
-            self.solver.setOptionValue(option, setting)
-        self.solver.addVars(n, np.zeros(n), cost)
-        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
-
-    def add(self, columns):
-        """Take in columns, (some, n); returns the weights q of all columns and a."""
-        if self.solver is None:
-            return self._cold(columns)
-        k, solver = len(columns), self.solver
-        where, index = np.nonzero(columns)
-        starts = np.searchsorted(where, np.arange(k)).astype(np.int32)
-        solver.addRows(k, np.full(k, -np.inf), np.ones(k), index.size, starts,
-                       index.astype(np.int32), columns[where, index])  # fmt: skip
-        self._run()
-        solution = solver.getSolution()
-        return -np.array(solution.row_dual), np.array(solution.col_value)
-
-    def _run(self):
-        """To the end, some seconds at a time, so that an interrupt is heard in between; without
-        presolve HiGHS goes on from where it stopped."""
-        while True:
-            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + SLICE)
-            self.solver.run()
-            if self.solver.getModelStatus() != self.status.kTimeLimit:
-                return
-
-    def _cold(self, columns):
-        from scipy.optimize import linprog
-
-        self.columns = np.vstack([self.columns, columns])
-        found = linprog(
-            -np.ones(self.cost.size), self.columns, np.ones(len(self.columns)),
-            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
-            options={"primal_feasibility_tolerance": HIGHS_TOL,
-                     "dual_feasibility_tolerance": HIGHS_TOL},
-        )  # fmt: skip
-        return -found.ineqlin.marginals, found.x
+        packed = [
+            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+            for t, part in enumerate(parts)
+        ]
+        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+        if any(names):
+            header.setdefault("names", {})[name] = names
 
 
-MASTERS = {
-    "auto": (_ActiveSet, _Osqp), "osqp": (_Osqp,), "active-set": (_ActiveSet,),
-}  # fmt: skip
+# <<< shared: nested
 
 
-def _columns(pool, y, chosen):
-    """y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
-    signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * y
-    return signs * pool.columns(chosen % pool.size)
+# -- estimators: what the five methods share ------------------------------------------------------
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # These quantiles of the margins are kept.
+VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum.
+VOTE_ROWS = 4096  # This many rows vote at a time.
+MU_TOL = 1e-12  # A mu above its limit by no more than this part is at it.
+BETTER = "pass better voters"
+VOTERS = f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable"
+KINDS[VOTERS] = _are_voters
+GENERATION_RULES = {
+    "complements": "one of None, True, False",
+    "max_columns": "None or an integer >= 1",
+}
+MASTER_RULES = {"master": "one of 'auto', 'osqp', 'active-set'"}
 
 
-def _grown(array, shape):
-    """The array in the corner of a larger one."""
-    larger = np.zeros(shape)
-    larger[tuple(slice(size) for size in array.shape)] = array
-    return larger
-
-
-# -- estimators ---------------------------------------------------------------------------------
-def _are_voters(v):
-    if isinstance(v, (list, tuple)):
-        return len(v) > 0 and all(hasattr(_member(m)[0], "predict") for m in v)
-    return callable(v) or isinstance(v, str) and v in (*GENERATED, "votes")
-
-
-def _member(voter):
-    """A voter of the list and the columns of X that are for it, None for all."""
-    return voter if isinstance(voter, tuple) and len(voter) == 2 else (voter, None)
-
-
-def _part(X, rows):
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-
-
-def _rounded(limit, up=False):
-    """Six digits of a limit that can be used as they are printed: on its safe side."""
-    way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
-    return f"{float(way.create_decimal_from_float((1.0 + TINY) * limit if up else limit)):.6g}"
-
-
-def _quantiles(values, weight, shares):
-    """The least value below or at which lies at least that share of the weight."""
-    order = np.argsort(values)
-    below = np.cumsum(weight[order])
-    places = np.searchsorted(below, np.array(shares) * below[-1] * (1.0 - ROUNDING))
-    return values[order][places]
-
-
-def _kl_inverse(p, bound, up):
-    """The largest r >= p, or the smallest r <= p, with kl(p | r) <= bound, by bisection."""
-    inner, outer = p, 1.0 if up else 0.0
-    for _ in range(60):
-        r = 0.5 * (inner + outer)
-        kl = p * math.log(p / r) if p > 0 else 0.0
-        kl += (1.0 - p) * math.log((1.0 - p) / (1.0 - r)) if p < 1 else 0.0
-        inner, outer = (r, outer) if kl <= bound else (inner, r)
-    return outer
-
-
-class _Vote(_Protocol):
+class _Vote(_Nested):
     """What the five methods share: the pool of voters, the report, the vote and its bounds.
 
     Parameters
     ----------
     voters : "stumps", "rbf", "linear-functions", "linear-classifiers", "votes", list or callable
-        Pool to choose from. "stumps": `n_thresholds` per feature. "rbf": exp(-gamma |x - c|^2) at
-        the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
+        Pool to choose from. "stumps": `n_thresholds` for each feature. "rbf": exp(-gamma |x - c|^2)
+        at the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
         sets, Gaussians around the images of the training rows under that kernel. "votes": the
         columns of X are the voters' outputs. A list of fitted classifiers of two classes, whose
         second class stands for the second class here, or pairs (classifier, its columns of X); a
@@ -1598,7 +2103,7 @@ class _Vote(_Protocol):
         What voters that are not generated put out: labels or votes from -1 to 1, or probabilities
         p of the second class, which count as votes 2 p - 1.
     n_thresholds : int from 1 to 255
-        Stumps per feature, at equal steps between its smallest and largest value.
+        Stumps for each feature, at equal steps between its smallest and largest value.
     gamma : "scale" or float > 0
         Width of the kernel; "scale" is 1 / (d * variance of X).
     complements : None or bool
@@ -1613,27 +2118,19 @@ class _Vote(_Protocol):
     class_weight : None, "balanced" or dict
         Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
     verbose : int
-        1 prints a line an iteration.
+        1 prints one line after every iteration.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops. There self is
         the vote so far: self.score(X_valid, y_valid) serves to stop early.
     """
 
     _rules = {
-        "voters": (
-            _are_voters,
-            f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable",
-        ),
-        "voting": _one_of("hard", "soft"),
-        "n_thresholds": (lambda v: _at_least(1)[0](v) and v <= 255, "an integer from 1 to 255"),
-        "gamma": (lambda v: v == "scale" or 0 < v < np.inf, "'scale' or a finite number > 0"),
-        "eps": (lambda v: v > 0, "a number > 0"),
+        "voters": VOTERS,
+        "voting": "one of 'hard', 'soft'",
+        "n_thresholds": "an integer from 1 to 255",
+        "gamma": "'scale' or a finite number > 0",
+        "eps": "a number > 0",
     }
-    _generation_rules = {
-        "complements": _one_of(None, True, False),
-        "max_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
-    }
-    _master_rules = {"master": _one_of(*MASTERS)}
     _raw = False  # whether the weights do not sum to 1
 
     @property
@@ -1654,19 +2151,25 @@ class _Vote(_Protocol):
         rows, labels, counts = _part(X, present), y[present], weight[present]
         pool = self._make_pool(rows, counts)
         self.n_voters_ = pool.size * (1 + self._complemented)
-        self.trace_, self.majority_ = [], 1.0 if counts @ labels >= 0 else -1.0
+        self.majority_ = 1.0 if counts @ labels >= 0 else -1.0
+        self.trace_ = []
+
+        # The method itself: the voters taken in, their weights and the example weights.
         chosen, q, a = self._learn(pool, labels, counts)
         self.n_generated_ = chosen.size
         self._keep_vote(pool, chosen, q)
-        g = labels * self._combine(pool, chosen, q)
+        g = labels * _combine(pool, chosen, q)
         if self.constant_:
-            g, majority = labels * self.constant_, self.classes_[int(self.constant_ > 0)]
+            g = labels * self.constant_
+            majority = self.classes_[int(self.constant_ > 0)]
             warnings.warn(
                 f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
                 f"the majority class {majority} is predicted; {self._advice(pool, labels, counts)}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+        # The figures of the vote, and the certificate.
         g /= self.total_
         self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
         self.example_weights_ = np.zeros(y.size)
@@ -1689,7 +2192,7 @@ class _Vote(_Protocol):
     def decision_function(self, X):
         """Weighted vote, (n,)."""
         X = self._check_X(X)
-        blocks = (_part(X, slice(i, i + BLOCK)) for i in range(0, X.shape[0], BLOCK))
+        blocks = (_part(X, slice(i, i + VOTE_ROWS)) for i in range(0, X.shape[0], VOTE_ROWS))
         return np.concatenate([self._member_outputs(block) @ self.weights_ for block in blocks])
 
     def margins(self, X, y):
@@ -1721,8 +2224,9 @@ class _Vote(_Protocol):
             )
             return math.nan
         if self.constant_:
-            return 1.0  # the vote is no mixture of the voters
-        n, KL = self.n_examples_, self._divergence()
+            return 1.0  # The vote is no mixture of the voters.
+        n = self.n_examples_
+        KL = self._divergence()
         rest = math.log(4.0 * math.sqrt(n) / delta)
         gibbs = 0.5 - 0.5 * min(max(self.first_moment_, -1.0), 1.0)
         differ = 0.5 - 0.5 * min(self.second_moment_, 1.0)
@@ -1738,7 +2242,7 @@ class _Vote(_Protocol):
         if self.voters == "linear-functions":
             return "linear functions are not bounded"
         if self.voters == "linear-classifiers" and not isinstance(self.gamma, str):
-            return None  # the prior, a Gaussian at 0, does not depend on the rows
+            return None  # The prior, a Gaussian at 0, does not depend on the rows.
         return None if self.independent_voters_ else "the voters may depend on the rows"
 
     def facts(self):
@@ -1763,7 +2267,7 @@ class _Vote(_Protocol):
         """The positive probabilities of voters."""
         return self.weights_ / self.weights_.sum()
 
-    # the pool
+    # The pool.
     @property
     def _complemented(self):
         return self._generates if self.complements is None else self.complements
@@ -1784,11 +2288,13 @@ class _Vote(_Protocol):
                     "pass other features or a list of voters"
                 )
             return pool
-        mean = np.average(X, axis=0, weights=weight).mean()
-        spread = np.average((X - mean) ** 2, axis=0, weights=weight).mean()
-        scale = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
-        self.gamma_ = scale if isinstance(self.gamma, str) else float(self.gamma)
+        is_named = isinstance(self.gamma, str)
+        self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
         return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), centres=X)
+
+    def _both(self, base):
+        """Values of all voters from those of the base voters."""
+        return np.concatenate([base, -base]) if self._complemented else base.copy()
 
     def _check_X(self, X, fitting=False):
         """As in all methods; but a frame goes to given voters as it is, texts and all."""
@@ -1800,7 +2306,8 @@ class _Vote(_Protocol):
     def _given_outputs(self, X, members=None):
         """Outputs of voters that are not generated, (n, voters), from -1 to 1: of all of them or
         of the members with these numbers."""
-        who, soft = type(self).__name__, self.voting == "soft"
+        who = type(self).__name__
+        soft = self.voting == "soft"
         if isinstance(self.voters, (list, tuple)):
             members = range(len(self.voters)) if members is None else members
             H = np.array([self._list_output(X, k) for k in members]).T
@@ -1825,8 +2332,10 @@ class _Vote(_Protocol):
 
     def _list_output(self, X, k):
         """Labels -1 and 1 of voter k of the list, or its probabilities of the second class."""
-        who, soft = type(self).__name__, self.voting == "soft"
+        soft = self.voting == "soft"
         voter, columns = _member(self.voters[k])
+
+        # The columns that this voter knows, as a frame or as a matrix.
         names = getattr(voter, "feature_names_in_", None)
         if columns is not None:
             X = X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
@@ -1834,6 +2343,7 @@ class _Vote(_Protocol):
             X = X[list(names)]
         if names is None and hasattr(X, "iloc") and X.to_numpy().dtype.kind in "biuf":
             X = X.to_numpy()  # a classifier that was fitted without names
+
         width = getattr(voter, "n_features_in_", X.shape[1])
         if len(getattr(voter, "classes_", ())) != 2:
             fault = "must be a classifier fitted on two classes"
@@ -1845,30 +2355,26 @@ class _Vote(_Protocol):
             return np.asarray(voter.predict_proba(X))[:, 1]
         else:
             return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
-        raise ValueError(f"{who}: voter {k} of the list {fault}, got {voter!r}")
+        raise ValueError(f"{type(self).__name__}: voter {k} of the list {fault}, got {voter!r}")
 
-    def _both(self, base):
-        """Values of all voters from those of the base voters."""
-        return np.concatenate([base, -base]) if self._complemented else base.copy()
-
-    def _combine(self, pool, chosen, q):
-        """The vote on the training rows."""
-        signs = np.where(chosen < pool.size, 1.0, -1.0)
-        return pool.combine(np.bincount(chosen % pool.size, signs * q, minlength=pool.size))
-
+    # The vote.
     def _keep_vote(self, pool, chosen, q):
         """Set what `votes` and `decision_function` need: of the chosen voters those with a weight,
         or the majority where there is none."""
-        chosen, self.weights_, self.constant_ = chosen[q > 0], q[q > 0], 0.0
+        chosen = chosen[q > 0]
+        self.weights_ = q[q > 0]
+        self.constant_ = 0.0
         if not chosen.size:
-            self.weights_, self.constant_ = np.ones(1), self.majority_
+            self.weights_ = np.ones(1)
+            self.constant_ = self.majority_
         self.total_ = float(self.weights_.sum()) if self._raw else 1.0
         base = chosen % pool.size
         self.signs_ = np.where(chosen < pool.size, 1.0, -1.0)
         if not self._generates:
             self.members_ = base
         elif self.voters == "stumps":
-            self.features_, self.thresholds_ = pool.features[base], pool.cuts[base]
+            self.features_ = pool.features[base]
+            self.thresholds_ = pool.cuts[base]
         else:
             self.centres_ = pool.centres[base]
 
@@ -1900,114 +2406,60 @@ class _Vote(_Protocol):
         good = good and type(self.gamma_) is float and 0 < self.gamma_ < math.inf
         return good and self._holds("centres_", (m, d))
 
+    def __sklearn_clone__(self):
+        """A copy with the very same voters: scikit-learn would empty the fitted ones."""
+        return self._twin(self.get_params(deep=False))
+
+    # Reports.
+    def _show(self, objective, gap, pool, chosen, q):
+        """Report an iteration; True when the callback, which may look at the vote so far, says
+        stop."""
+        gap = max(gap, EPS * abs(objective))
+        self.dual_value_ = float(objective - gap)
+        if self.callback is not None:
+            self._keep_vote(pool, chosen, q)
+            self.converged_ = False
+        residual = float(gap / max(1.0, abs(objective)))
+        iteration = len(self.trace_) + 1
+        return self._report(iteration, objective, residual=residual, columns=chosen.size)
+
     def _advice(self, pool, y, weight):
         """What to do where no voter has a weight."""
         return BETTER
 
-    # reports
-    def _report(self, objective, gap, pool, chosen, q):
-        """Keep the state of the iteration; True when the callback, which may look at the vote so
-        far, says stop."""
-        columns = chosen.size
-        gap = max(gap, EPS * abs(objective))
-        self.objective_, self.dual_value_ = float(objective), float(objective - gap)
-        self.residual_ = float(gap / max(1.0, abs(objective)))
-        self.trace_.append(self.objective_)
-        self.n_iter_ = len(self.trace_)
-        if self.verbose:
-            print(f"{type(self).__name__} {self.n_iter_:5d}  columns {columns:5d}  "
-                  f"objective {objective:.9e}  residual {self.residual_:.2e}")  # fmt: skip
-        if self.callback is None:
-            return False
-        self._keep_vote(pool, chosen, q)
-        self.converged_ = False
-        info = {"objective": self.objective_, "residual": self.residual_, "columns": columns}
-        return bool(self.callback(self, self.n_iter_, info))
-
     def _why_not_converged(self):
-        text = (f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
-                f"{self.residual_:.1e} (eps={self.eps:g}); ")  # fmt: skip
+        text = (
+            f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
+            f"{self.residual_:.1e} (eps={self.eps:g}); "
+        )
         if getattr(self, "max_columns", None) == self.n_generated_:
             return text + f"raise max_columns={self.max_columns}"
         other = getattr(self, "master", "auto") != "auto"
         return text + "raise eps" + ", or take master='auto'" * other
 
-    def __sklearn_clone__(self):
-        """A copy with the very same voters: scikit-learn would empty the fitted ones."""
-        return self._twin(self.get_params(deep=False))
-
-
-class _Frame:
-    """Shape and names of a frame, with zeros for its values: what `_check_X` may look at."""
-
-    def __init__(self, frame):
-        self.columns, self.shape = frame.columns, frame.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros(self.shape)
-
 
 class _Generated(_Vote):
-    """CqBoost and MDBoost: q on the simplex, one voter enters at a time.
-
-    The examples come in only through `first`, the mean margins of the base voters, and `gram`,
-    the products of the chosen voters with them.
-    """
+    """CqBoost and MDBoost: q on the simplex, one voter enters at a time."""
 
     def _learn(self, pool, y, weight):
-        total, balance = weight.sum(), pool.products(weight)
-        first = pool.products(weight * y) / total  # sums of whole weights are exact
-        edges = self._both(first)
-        inside = np.zeros(edges.size, np.bool_)
-        floor, D, scale = self._terms(edges[_best_outside(edges, inside)], total, weight.size)
-        masters = list(MASTERS[self.master])
-        master, limit = masters.pop(0)(), min(self.max_columns or edges.size, edges.size)
-        (chosen, base), signs = np.empty((2, limit), np.intp), np.empty(limit)
-        size = min(64, limit)
-        gram, P = np.empty((size, pool.size)), np.zeros((size, size))
-        rows, value = np.ones((2, limit)), np.array([1.0, floor])
-        q, c, low, high = np.zeros(limit), np.zeros(limit), np.zeros(limit), np.full(limit, np.inf)
-        q[0], e = 1.0, rows[1]
-        for k in range(limit):
-            j = _best_outside(edges, inside)
-            inside[j], chosen[k], base[k] = True, j, j % pool.size
-            signs[k] = 1.0 if j < pool.size else -1.0
-            if k == size:
-                size = min(2 * size, limit)
-                gram, P = _grown(gram, (size, pool.size)), _grown(P, (size, size))
-            pool.gram(base[k], weight, balance, gram[k])
-            gram[k] *= signs[k] / total
-            e[k] = signs[k] * first[base[k]]
-            now = slice(k + 1)
-            row = signs[now] * gram[k, base[now]]
-            if D > 0:  # the margins less their means; + 1, as sum q = 1, keeps perfect voters off 0
-                row += 1.0 - e[k] * e[now]
-                c[k] = -e[k] / D
-            P[k, now] = P[now, k] = row
-            while True:
-                master.solve(k + 1, P, c, rows, value, True, low, high, q)
-                q /= q.sum()
-                if 0.0 < floor - e @ q < e[0] - e @ q:  # rounding: the best voter makes up for it
-                    share = (floor - e @ q) / (e[0] - e @ q)
-                    q *= 1.0 - share
-                    q[0] += share
-                mean, second, b, t, nu = _price(
-                    q[now], gram, base, signs, e[now], first, floor, D, edges
-                )
-                objective = second if D == 0 else 0.5 * D * (second - mean**2) - mean
-                gap = edges.max() - nu + EPS * abs(b)  # example weights have the rounding of b
-                stop = self._report(scale * objective, scale * gap, pool, chosen[now], q[now])
-                done = stop or self.residual_ <= self.eps
-                last = k + 1 == limit or edges[_best_outside(edges, inside)] <= nu
-                if done or not last or k + 1 == self.max_columns or not masters:
-                    break
-                master = masters.pop(0)()  # no voter is left to enter: what lacks is accuracy
-            if done or last:
-                break
-        g = y * self._combine(pool, chosen[now], q[now])
-        return chosen[now], q[now], scale * weight / total * (b - t * g)
+        total = weight.sum()
+        edges = self._both(pool.products(weight * y) / total)  # sums of whole weights are exact
+        best = edges[_best_outside(edges, np.zeros(edges.size, np.bool_))]
+        terms = _Terms(*map(float, self._terms(best, total, weight.size)))
+
+        def report(objective, gap, chosen, q):
+            return self._show(objective, gap, pool, chosen, q) or self.residual_ <= self.eps
+
+        masters = MASTERS[self.master]
+        return _generate(pool, y, weight, edges, terms, masters, self.max_columns, report)
 
 
+# -- CqBoost --------------------------------------------------------------------------------------
+# Problem   min mu_2 over q    subject to    mu_1 >= mu, q >= 0, sum q = 1
+# Dual      max b mu - mu_2 - max_j A_j'a over b >= 0 and margins g, where a = v (b - 2 g)
+#           are the example weights; they are negative where a margin is larger than need be.
+# Pricing   The voter with the largest edge A_j'a enters. At the optimum of the master the edges of
+#           the voters with weight are nu = b mu - 2 mu_2, so the gap is max_j A_j'a - nu.
 class CqBoost(_Generated):
     """Vote with the smallest second moment of the margin at a given first one: the C-bound.
 
@@ -2025,7 +2477,7 @@ class_weight, verbose, callback : as in _Vote
         taken in, in the pool
     objective_, dual_value_, residual_ : value of the problem, proven lower bound over all voters,
         their distance / max(1, |objective_|)
-    n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective per iteration
+    n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective of each iteration
     example_weights_ (n,) : the dual weights a; negative where the margin is larger than need be
     first_moment_, second_moment_, margin_quantiles_ : of the margins on the training rows;
         the quantiles 0, 5, 25, 50, 75, 95 and 100 %
@@ -2039,10 +2491,7 @@ class_weight, verbose, callback : as in _Vote
     >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
     """
 
-    _rules = {
-        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"),
-        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
-    }  # fmt: skip
+    _rules = {"mu": "a number > 0 and <= 1"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2051,8 +2500,8 @@ class_weight, verbose, callback : as in _Vote
         self._set(locals())
 
     def _terms(self, best, total, n):
-        """Least first moment, weight of the variance, and what the objective is divided by."""
-        if best < (1.0 - EDGE) * self.mu:
+        """The fields of _Terms for n rows of this total weight and the best voter's edge."""
+        if best < (1.0 - MU_TOL) * self.mu:
             advice = f"choose mu in (0, {_rounded(best)}]" if best > 0 else BETTER
             raise ValueError(
                 f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
@@ -2061,6 +2510,14 @@ class_weight, verbose, callback : as in _Vote
         return min(self.mu, best), 0.0, 1.0
 
 
+# -- MDBoost --------------------------------------------------------------------------------------
+# Problem   min D/2 g'G g - sum g over q    subject to    q >= 0, sum q = 1
+#           where G = n/(n-1) (I - 11'/n): the variance of the margins against their mean.
+# Dual      max -D/2 g'G g - max_j A_j'a over margins g, where a = 1 - D G g
+# Pricing   The voter with the largest edge A_j'a enters. At the optimum of the master the edges of
+#           the voters with weight are nu = a'g, so the gap is max_j A_j'a - nu.
+#           With sample weights rows count as often as they say, and n is their sum, but at least
+#           the number of rows, so that weights may sum to 1.
 class MDBoost(_Generated):
     """Vote with a large mean and a small variance of the margin.
 
@@ -2074,10 +2531,7 @@ class_weight, verbose, callback : as in _Vote
     Attributes as in CqBoost.
     """
 
-    _rules = {
-        "D": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
-    }  # fmt: skip
+    _rules = {"D": "a finite number > 0"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2088,6 +2542,18 @@ class_weight, verbose, callback : as in _Vote
     def _terms(self, best, total, n):
         n = max(total, n)
         return -np.inf, self.D * n / (n - 1.0), total
+
+
+# -- MinCq ----------------------------------------------------------------------------------------
+# Problem   min mu_2 over w, g = y * (H w)    subject to    mu_1 = mu, |w_j| <= 1 / N
+#           over N voters without complements: w_j = 2 q_j - 1 / N for weights q of the voters and
+#           1 / N - q of their complements.
+# Dual      max b mu - mu_2 - sum_j |A_j'a| / N over b and margins g, where a = v (b - 2 g)
+# Pricing   None: all voters are in the problem from the start. For given margins the best b is a
+#           weighted quantile of the b at which the terms |A_j'a| are 0.
+LEAST_NORM = 1e-8  # A ridge of this part of the diagonal selects the optimum of the least norm.
+BALANCING = 50  # At most this many corrections bring the first moment back to mu.
+CIRCLES = 3  # Rounds in which variables change sides without getting fewer end the first phase.
 
 
 class MinCq(_Vote):
@@ -2106,9 +2572,7 @@ _Vote
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
-    _rules = {
-        "mu": (lambda v: 0 < v <= 1, "a number in (0, 1]"), **_Vote._rules, **_Vote._master_rules,
-    }  # fmt: skip
+    _rules = {"mu": "a number > 0 and <= 1"} | _Vote._rules | MASTER_RULES
     complements = True  # in effect: the sign of a weight says which of the two
 
     def __init__(
@@ -2118,51 +2582,53 @@ _Vote
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        n, total, balance = pool.size, weight.sum(), pool.products(weight)
+        n = pool.size
+        total = weight.sum()
         first = pool.products(weight * y) / total
-        size = np.abs(first)
-        top = size.mean()
+        top = np.abs(first).mean()
         mu = min(self.mu, top)
-        if top < (1.0 - EDGE) * self.mu:
+        if top < (1.0 - MU_TOL) * self.mu:
             advice = f"choose mu in (0, {_rounded(top)}]" if top > 0 else BETTER
             raise ValueError(
                 f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
                 f"{top:.6g} on these rows; {advice}"
             )
+
+        # The products of all voters; of all optima the ridge selects the one of the least norm.
         K = np.empty((n, n))
+        balance = pool.products(weight)
         for j in range(n):
             pool.gram(j, weight, balance, K[j])
         K /= total
-        ridge = min(LEAST, 0.1 * self.eps * n) * K.diagonal().max()
-        K.flat[:: n + 1] += ridge  # of all optima the one of the least norm
-        beta, low, high = 0.0, -np.ones(n), np.ones(n)
+        ridge = min(LEAST_NORM, 0.1 * self.eps * n) * K.diagonal().max()
+        K.flat[:: n + 1] += ridge
+        beta = 0.0
 
         def report(x):
+            """Certify x = n w: its value against the dual value of its best multiplier."""
             nonlocal beta
             w = x / n
             correlation = K @ w - ridge * w
             second = w @ correlation
-            # beta maximises beta mu - mean |2 correlation - beta first|: a weighted quantile
-            kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
-            order = np.argsort(kinks)
-            past = np.cumsum(size[order])
-            place = np.searchsorted(past, 0.5 * (past[-1] + n * mu))
-            beta = kinks[order][min(place, n - 1)]
+            beta = self._multiplier(correlation, first, mu)
             dual = beta * mu - second - np.abs(2.0 * correlation - beta * first).mean()
             gap = second - dual + EPS * abs(beta)
-            return self._report(second, gap, pool, np.arange(n) + n * (w < 0), np.abs(w))
+            return self._show(second, gap, pool, np.arange(n) + n * (w < 0), np.abs(w))
 
-        start = mu / top * np.sign(first)  # n w
+        program = _Program(
+            K, c=np.zeros(n), rows=first[None] / n, value=np.array([mu]), at_least=False,
+            low=-np.ones(n), high=np.ones(n),
+        )  # fmt: skip
+        start = mu / top * np.sign(first)
         for master in MASTERS[self.master]:
+            # First phase: many variables change sides at a time.
             x = start.copy()
             if master is _ActiveSet:
                 x, stop = self._approach(K, first, mu, start, report)
                 if stop:
                     break
-            stop = master().solve(
-                n, K, np.zeros(n), first[None] / n, np.array([mu]), False, low, high, x,
-                lambda x=x: report(x),
-            )  # fmt: skip
+            # Second phase: the master goes on from there, one variable at a time.
+            stop = master().solve(program, n, x, lambda x=x: report(x))
             x = self._balanced(x, first, mu)
             if stop or report(x) or self.residual_ <= self.eps:
                 break
@@ -2171,18 +2637,30 @@ _Vote
         return np.arange(n) + n * (w < 0), np.abs(w), weight / total * (beta - 2.0 * g)
 
     @staticmethod
+    def _multiplier(correlation, first, mu):
+        """The beta that maximises beta mu - mean |2 correlation - beta first|: a weighted
+        quantile."""
+        n = first.size
+        size = np.abs(first)
+        kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
+        order = np.argsort(kinks)
+        past = np.cumsum(size[order])
+        place = np.searchsorted(past, 0.5 * (past[-1] + n * mu))
+        return kinks[order][min(place, n - 1)]
+
+    @staticmethod
     def _balanced(x, first, mu):
         """mean(first x) = mu and |x| <= 1 once more: variables within their bounds move, or else
         all are mixed with the largest vote there is."""
         x = np.clip(x, -1.0, 1.0)
-        for _ in range(ROUNDS):
+        for _ in range(BALANCING):
             lack = mu - (first * x).mean()
             inner = np.where(np.abs(x) < 1.0, first, 0.0)
             if abs(lack) <= EPS * mu or not inner.any():
                 break
             x = np.clip(x + lack / (inner @ inner) * x.size * inner, -1.0, 1.0)
         mean, top = (first * x).mean(), np.abs(first).mean()
-        if abs(mean - mu) <= ROUNDING * mu:
+        if abs(mean - mu) <= CONSTRAINT_TOL * mu:
             return x
         if mean >= mu:
             return mu / mean * x
@@ -2192,19 +2670,30 @@ _Vote
     def _approach(self, K, first, mu, start, report):
         """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: all
         variables change sides at once. Returns x, near the optimum also where that goes round in
-        circles, and whether the callback said stop. O(n^3) a round."""
-        n, sides, fewest, late, best = first.size, np.zeros(first.size), np.inf, 0, start.copy()
+        circles, and whether the callback said stop. O(n^3) for each round."""
+        n = first.size
+        sides = np.zeros(n)  # -1 and 1: at this bound; 0: free
+        fewest = np.inf
+        late = 0
+        best = start.copy()
         while late < CIRCLES and first[sides == 0].any():
-            free, x = sides == 0, sides.copy()
+            # Step 1: the optimum of the free variables, and its multiplier lam.
+            free = sides == 0
+            x = sides.copy()
             f = np.flatnonzero(free)
             known = np.column_stack([-(K[f] @ x), first[f]])
             plain, along = np.linalg.solve(K[np.ix_(f, f)], known).T
             lam = (n * mu - first @ x - first[f] @ plain) / (first[f] @ along)
             x[f] = plain + lam * along
+
+            # Step 2: free variables beyond a bound go to it, those held there for no gain go free.
             reduced = K @ x - lam * first
             new = np.where(free, (x > 1.0) * 1.0 - (x < -1.0), sides * (sides * reduced <= 0.0))
             moved = int((new != sides).sum())
-            near, late = self._balanced(x, first, mu), late + 1
+
+            # Step 3: keep the point with the fewest changes; without any it is the optimum.
+            near = self._balanced(x, first, mu)
+            late += 1
             if moved < fewest:
                 fewest, late, best = moved, 0, near
             if report(near) or not moved:
@@ -2221,6 +2710,16 @@ _Vote
         return share[share > 0]
 
 
+# -- LPBoost --------------------------------------------------------------------------------------
+# Problem   min sum q + C sum xi over q and xi    subject to    A q >= 1 - xi, q >= 0, xi >= 0
+# Dual      max sum a over example weights a      subject to    A_j'a <= 1 for all j, 0 <= a <= C
+# Pricing   Voters with an edge A_j'a > 1 enter, many at a time. a / max(1, max_j A_j'a) is feasible
+#           in the dual, whatever a is: the best of its values so far is the bound.
+BATCH = 50  # At most this many voters enter at once.
+CLOSER = 0.1  # The interior-point method ends at this part of eps.
+SUPPORTING = 1e-5  # Weights above this part of the largest go on to HiGHS.
+
+
 class LPBoost(_Vote):
     """Vote of a small sum of weights and small hinge loss: a linear program.
 
@@ -2235,10 +2734,7 @@ class_weight, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _rules = {
-        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        **_Vote._rules, **_Vote._generation_rules,
-    }  # fmt: skip
+    _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES
     _raw = True
 
     def __init__(
@@ -2248,73 +2744,123 @@ class_weight, verbose, callback : as in _Vote
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        # equal rows are one: weights and repetitions give the very same linear program
-        _, rows, group = np.unique(pool.rows(y), axis=0, return_index=True, return_inverse=True)
-        group, whole = group.ravel(), self.C * weight
-        cost = np.bincount(group, whole)
-        master, best, dual = _Highs(cost), whole, -np.inf  # of all duals the largest
         limit = self.max_columns or 2 * pool.size
-
-        def priced(a):
-            nonlocal best, dual
-            a = (a / cost)[group] * whole
-            edges = self._both(pool.products(a * y))
-            if a.sum() / max(1.0, edges.max()) > dual:
-                best, dual = a, a.sum() / max(1.0, edges.max())
-            return edges
-
-        def add(new):
-            nonlocal A, chosen
-            fresh = _columns(pool, y, new)[:, rows]
-            A, chosen = np.vstack([A, fresh]), np.concatenate([chosen, new])
-            q, a = master.add(fresh)
-            return np.maximum(q, 0.0), priced(np.clip(a, 0.0, cost))
-
-        chosen, A, q = np.empty(0, np.intp), np.empty((0, cost.size)), np.empty(0)
-        edges = priced(cost)
+        state = _LinearProgram(pool, y, self.C * weight, self._both)
+        edges = state.price(state.cost)
         if self.max_columns is None and edges.max() > 1.0:
-            new, q, stop = self._approach(pool, y, rows, cost, priced, lambda: dual)
+            # Step 1: the interior point tells which voters have weight.
+            new, q, stop = self._approach(state)
             if stop:
-                return new, q, best
-            q, edges = add(new)
+                return new, q, state.best
+            edges = state.add(new)
         while True:
-            objective = q.sum() + cost @ np.maximum(1.0 - q @ A, 0.0)
+            # Step 2: voters outside whose constraint in the dual is violated, the worst first. Of
+            # those with equal edges, which may be equal voters, one.
             outside = edges.copy()
-            outside[chosen] = 0.0
+            outside[state.chosen] = 0.0
             new = np.argsort(-outside, kind="stable")
             new = new[outside[new] > 1.0 + HIGHS_TOL]
-            apart = -np.diff(outside[new], prepend=np.inf) > TIE * np.abs(edges).max()
-            new = new[apart][: min(BATCH, limit - chosen.size)]  # equal voters have equal edges
-            if chosen.size or not new.size:
-                stop = self._report(objective, objective - dual, pool, chosen, q)
-                if stop or self.residual_ <= self.eps or not new.size:
-                    return chosen, q, best
-            q, edges = add(new)
+            apart = -np.diff(outside[new], prepend=np.inf) > EQUAL_EDGES * np.abs(edges).max()
+            new = new[apart][: min(BATCH, limit - state.chosen.size)]
 
-    def _approach(self, pool, y, rows, cost, priced, dual):
+            # Step 3: the certificate; without voters there is one only if none is to enter.
+            if state.chosen.size or not new.size:
+                objective = state.q.sum() + state.hinge(state.q @ state.A)
+                gap = objective - state.dual
+                stop = self._show(objective, gap, pool, state.chosen, state.q)
+                if stop or self.residual_ <= self.eps or not new.size:
+                    return state.chosen, state.q, state.best
+
+            # Step 4: HiGHS solves the program with the new voters.
+            edges = state.add(new)
+
+    def _approach(self, state):
         """All voters at once by the interior-point method: those that have weight at the optimum,
         up to a small part, their weights, and whether the callback said stop."""
-        base, stop, best, late = np.unique(pool.kinds(), return_index=True)[1], False, np.inf, 0
-        A = _columns(pool, y, base)[:, rows]
-        both = np.concatenate([base, base + pool.size]) if self._complemented else base
+        pool, paired = state.pool, self._complemented
+        base = np.unique(pool.kinds(), return_index=True)[1]
+        both = np.concatenate([base, base + pool.size]) if paired else base
+        A = state.columns(base)
+        stop = False
+        best = np.inf
+        late = 0
 
         def watch(a, q):
             nonlocal stop, best, late
-            priced(a)
-            w = q[: base.size] - q[base.size :] if self._complemented else q
-            objective = q.sum() + cost @ np.maximum(1.0 - w @ A, 0.0)
-            gap = objective - dual()
+            state.price(a)
+            w = q[: base.size] - q[base.size :] if paired else q
+            objective = q.sum() + state.hinge(w @ A)
+            gap = objective - state.dual
             best, late = (gap, 0) if gap < best else (best, late + 1)
-            stop = self._report(objective, gap, pool, both, q)
+            stop = self._show(objective, gap, pool, both, q)
             return stop or self.residual_ <= CLOSER * self.eps or late == PATIENCE
 
-        _, q = _interior(np.ascontiguousarray(A.T), cost, 0.0, self._complemented, watch)
-        chosen = np.flatnonzero(q > (0.0 if stop else SUPPORT * q.max()))
+        _, q = _InteriorPoint(np.ascontiguousarray(A.T), state.cost, 0.0, paired).solve(watch)
+        chosen = np.flatnonzero(q > (0.0 if stop else SUPPORTING * q.max()))
         return both[chosen], q[chosen], stop
 
     def _advice(self, pool, y, weight):
         best = self._both(pool.products(weight * y)).max()
         return f"choose C >= {_rounded(1.0 / best, up=True)}" if best > 0 else BETTER
+
+
+class _LinearProgram:
+    """LPBoost's program over the voters chosen so far, and the best multipliers of all times.
+
+    Equal rows are one: weights and repetitions give the very same linear program.
+    """
+
+    def __init__(self, pool, y, cost, both):
+        self.pool = pool
+        self.y = y
+        self.both = both
+        self.whole = cost  # of every row; self.cost: of the rows that differ
+        _, self.rows, group = np.unique(
+            pool.rows(y), axis=0, return_index=True, return_inverse=True
+        )
+        self.group = group.ravel()
+        self.cost = np.bincount(self.group, cost)
+        self.master = _Highs(self.cost)
+        self.chosen = np.empty(0, np.intp)
+        self.A = np.empty((0, self.cost.size))
+        self.q = np.empty(0)
+        self.best, self.dual = cost, -np.inf  # the multipliers of the largest dual value, and it
+
+    def columns(self, voters):
+        """The margins of voters, (voters, rows that differ)."""
+        return _columns(self.pool, self.y, voters)[:, self.rows]
+
+    def add(self, new):
+        """Take in voters and solve; returns the edges of all voters."""
+        fresh = self.columns(new)
+        self.A = np.vstack([self.A, fresh])
+        self.chosen = np.concatenate([self.chosen, new])
+        q, a = self.master.add(fresh)
+        self.q = np.maximum(q, 0.0)
+        return self.price(np.clip(a, 0.0, self.cost))
+
+    def price(self, a):
+        """The edges of all voters; a is kept if its dual value is the largest so far."""
+        a = (a / self.cost)[self.group] * self.whole
+        edges = self.both(self.pool.products(a * self.y))
+        dual = a.sum() / max(1.0, edges.max())
+        if dual > self.dual:
+            self.best, self.dual = a, dual
+        return edges
+
+    def hinge(self, g):
+        """The loss of these margins."""
+        return self.cost @ np.maximum(1.0 - g, 0.0)
+
+
+# -- CGBoost --------------------------------------------------------------------------------------
+# Problem   min |q|^2 / 2 + C sum xi over q and xi    subject to    A q >= 1 - xi, q >= 0, xi >= 0
+# Dual      max sum a - sum_j max(A_j'a, 0)^2 / 2     subject to    0 <= a <= C
+#           and the weights are the edges: q_j = max(A_j'a, 0).
+# Pricing   Voters with an edge A_j'a > 0 enter. Of a voter and its complement one has such an edge:
+#           w_j = A_j'a of any sign stands for both.
+FINE = 1e-12  # The interior-point method ends at this gap, relative to max(1, objective).
+DENSE = 5000  # For at most this many rows the active set holds a matrix of rows by rows.
 
 
 class CGBoost(_Vote):
@@ -2331,10 +2877,7 @@ class_weight, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _rules = {
-        "C": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        **_Vote._rules, **_Vote._generation_rules, **_Vote._master_rules,
-    }  # fmt: skip
+    _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
     _raw = True
 
     def __init__(
@@ -2344,69 +2887,117 @@ class_weight, verbose, callback : as in _Vote
         self._set(locals())
 
     def _learn(self, pool, y, weight):
-        cost, signed = self.C * weight, self._complemented
-        limit, masters = self.max_columns or pool.size, list(MASTERS[self.master])
-        chosen, kinds, stop, late = np.empty(0, np.intp), pool.kinds(), False, 0
-        a, w, dual, objective, inner = cost, np.empty(0), -np.inf, np.inf, np.inf
-
-        def look(now, *votes):
-            """Keep the best vote and the best multipliers so far, and the gap in the master."""
-            nonlocal a, w, dual, objective, inner
-            edges = pool.products(now * y)
-            edges = edges if signed else np.maximum(edges, 0.0)
-            if now.sum() - 0.5 * edges @ edges > dual:
-                a, dual = now, now.sum() - 0.5 * edges @ edges
-            for vote in (edges[chosen], *votes):
-                g = y * pool.combine(np.bincount(chosen, vote, pool.size))
-                value = 0.5 * vote @ vote + cost @ np.maximum(1.0 - g, 0.0)
-                if value < objective:
-                    w, objective = vote, value
-            inner = min(inner, objective - now.sum() + 0.5 * edges[chosen] @ edges[chosen])
-            return edges
-
-        def report():
-            signed = chosen + np.where(w < 0, pool.size, 0)
-            return self._report(objective, objective - dual, pool, signed, np.abs(w))
-
-        def watch(now, q):
-            nonlocal stop, late
-            before = inner
-            look(now, (q / share)[place])
-            late = 0 if inner < before else late + 1
-            stop = report()
-            return stop or inner <= FINE * max(1.0, objective) or late == PATIENCE
-
-        edges = look(a)
+        limit = self.max_columns or pool.size
+        masters = list(MASTERS[self.master])
+        state = _SquaredProgram(pool, y, self.C * weight, self._complemented)
+        edges = state.look(state.a)
+        late = 0
         while True:
-            edges[chosen] = 0.0
-            new = np.argsort(-np.abs(edges), kind="stable")[: limit - chosen.size]
+            # Step 1: the voters with the largest edges enter, as many as may.
+            edges[state.chosen] = 0.0
+            new = np.argsort(-np.abs(edges), kind="stable")[: limit - state.chosen.size]
             new = new[edges[new] != 0.0]
             if new.size:
-                chosen, inner, objective, late = np.concatenate([chosen, new]), np.inf, np.inf, 0
-            elif not chosen.size:
-                self._report(cost.sum(), cost.sum() - dual, pool, chosen, w)
+                state.take_in(new)
+                late = 0
+            elif not state.chosen.size:
+                total = state.cost.sum()
+                self._show(total, total - state.dual, pool, state.chosen, state.w)
                 break
-            # m equal voters share a weight: one of them, times the root of m
-            _, one, place, count = np.unique(
-                kinds[chosen], return_index=True, return_inverse=True, return_counts=True
-            )
-            share = np.sqrt(count)
-            A = np.ascontiguousarray((_columns(pool, y, chosen[one]) * share[:, None]).T)
+
+            # Step 2: the master, and where it lacks accuracy the active set.
+            A, spread = state.columns()
+            stop = False
             if masters[0] is _ActiveSet:
-                _interior(A, cost, 1.0, signed, watch)
+                stop, late = self._interior(state, A, spread, late)
             else:
-                look(masters[0]().hinge(A, cost, signed, a))
-            lacks = inner > self.eps * max(1.0, objective) and y.size <= DENSE
+                state.look(masters[0]().hinge(A, state.cost, state.signed, state.a))
+            lacks = state.inner > self.eps * max(1.0, state.objective) and y.size <= DENSE
             if lacks and not stop:
-                look(_ActiveSet().hinge(A, cost, signed, a))
-            edges = look(a)
-            stop = stop or report()
-            ended = not np.delete(edges, chosen).any() or chosen.size == limit
+                state.look(_ActiveSet().hinge(A, state.cost, state.signed, state.a))
+
+            # Step 3: the certificate. Where no voter is left to enter, the next master goes on.
+            edges = state.look(state.a)
+            stop = stop or self._show_state(state)
+            ended = not np.delete(edges, state.chosen).any() or state.chosen.size == limit
             if stop or self.residual_ <= self.eps or ended and len(masters) == 1:
                 break
             if ended:
-                masters.pop(0)  # no voter is left to enter: what lacks is accuracy
-        return chosen + np.where(w < 0, pool.size, 0), np.abs(w), a
+                masters.pop(0)
+        return *state.vote(), state.a
+
+    def _interior(self, state, A, spread, late):
+        """The interior-point method: whether the callback said stop, and for how many steps the gap
+        did not get smaller, from `late` on."""
+        stop = False
+
+        def watch(a, q):
+            nonlocal stop, late
+            before = state.inner
+            state.look(a, spread(q))
+            late = 0 if state.inner < before else late + 1
+            stop = self._show_state(state)
+            fine = state.inner <= FINE * max(1.0, state.objective)
+            return stop or fine or late == PATIENCE
+
+        _InteriorPoint(A, state.cost, 1.0, state.signed).solve(watch)
+        return stop, late
+
+    def _show_state(self, state):
+        chosen, q = state.vote()
+        return self._show(state.objective, state.objective - state.dual, state.pool, chosen, q)
+
+
+class _SquaredProgram:
+    """CGBoost's program over the voters chosen so far: the best vote and the best multipliers."""
+
+    def __init__(self, pool, y, cost, signed):
+        self.pool = pool
+        self.y = y
+        self.cost = cost
+        self.signed = signed
+        self.kinds = pool.kinds()
+        self.chosen = np.empty(0, np.intp)
+        self.a, self.dual = cost, -np.inf
+        self.w, self.objective = np.empty(0), np.inf
+        self.inner = np.inf  # the gap in the program over the chosen voters
+
+    def take_in(self, new):
+        """Choose these voters, too."""
+        self.chosen = np.concatenate([self.chosen, new])
+        self.inner = np.inf
+        self.objective = np.inf
+
+    def columns(self):
+        """The margins of the chosen voters, (n, voters that differ), and a function that turns
+        their weights into those of all: m equal voters are one, times the root of m."""
+        _, one, place, count = np.unique(
+            self.kinds[self.chosen], return_index=True, return_inverse=True, return_counts=True
+        )
+        share = np.sqrt(count)
+        A = _columns(self.pool, self.y, self.chosen[one]) * share[:, None]
+        return np.ascontiguousarray(A.T), lambda q: (q / share)[place]
+
+    def look(self, a, *votes):
+        """Keep the best of these multipliers, the vote that follows from them, these votes and the
+        best so far; returns the edges."""
+        edges = self.pool.products(a * self.y)
+        edges = edges if self.signed else np.maximum(edges, 0.0)
+        dual = a.sum() - 0.5 * edges @ edges
+        if dual > self.dual:
+            self.a, self.dual = a, dual
+        for w in (edges[self.chosen], *votes):
+            g = self.y * self.pool.combine(np.bincount(self.chosen, w, self.pool.size))
+            value = 0.5 * w @ w + self.cost @ np.maximum(1.0 - g, 0.0)
+            if value < self.objective:
+                self.w, self.objective = w, value
+        own = edges[self.chosen]
+        self.inner = min(self.inner, self.objective - a.sum() + 0.5 * own @ own)
+        return edges
+
+    def vote(self):
+        """The best vote: its voters, complements where the weight is negative, and weights."""
+        return self.chosen + np.where(self.w < 0, self.pool.size, 0), np.abs(self.w)
 
 
 if __name__ == "__main__":
@@ -2415,7 +3006,9 @@ if __name__ == "__main__":
     labels = np.repeat(["left", "right"], 200)
     for model in (CqBoost(), MinCq(), MDBoost(), LPBoost(C=0.01), CGBoost(C=0.01)):
         model.fit(blobs, labels)
-        print(f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
-              f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
-              f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}")  # fmt: skip
+        print(
+            f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
+            f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
+            f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}"
+        )
         assert model.residual_ <= model.tol

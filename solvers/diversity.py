@@ -38,8 +38,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-CHUNK = 2**16  # rows of a product at a time: counts stay exact in float32, twice as fast
-LARGEST = 1e150  # numbers from here on are refused: their squares overflow
+PRODUCT_ROWS = 2**16  # A product has at most so many rows: its counts are then exact in float32.
+BOUND = 1e150  # Numbers from here on are refused: sums of their squares have to be finite.
 
 
 # -- pairs of members -----------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def over_pairs(values):
 
 
 def kappa_error(votes, y):
-    """Points of the kappa-error diagram, one a pair: kappa and the mean error of the two."""
+    """Points of the kappa-error diagram, one for each pair: kappa and the mean error of both."""
     (a, b, c, d), both_wrong = _tables(votes, y)
     error = np.diag(both_wrong)
     return over_pairs(_kappa(a, b, c, d)), over_pairs(0.5 * (error[:, None] + error))
@@ -106,10 +106,8 @@ def averages(votes, y, weights=None):
 
 
 def kappa_error_figure(clouds, title):
-    """Kappa-error diagram as a Figure of matplotlib: a dot a pair of members, a cross a centre.
-
-    `clouds` holds the points of kappa_error by the name of the ensemble.
-    """
+    """Kappa-error diagram as a Figure of matplotlib: a dot for each pair of members, a cross at the
+    centre of each ensemble. `clouds` holds the points of kappa_error by the ensemble's name."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -121,11 +119,13 @@ def kappa_error_figure(clouds, title):
         xlabel="kappa, agreement of two members beyond chance",
         ylabel="mean error of the two",
     )
+
+    # The dots of all ensembles, then their centres above the dots.
     for k, (kappas, errors) in enumerate(clouds.values()):
         size, solid = (7, 0.25) if len(kappas) > 500 else (25, 0.6)
         dots = {"s": size, "alpha": solid, "linewidths": 0, "rasterized": True}
         axes.scatter(kappas, errors, color=f"C{k}", **dots)
-    for k, (name, (kappas, errors)) in enumerate(clouds.items()):  # above the dots of all
+    for k, (name, (kappas, errors)) in enumerate(clouds.items()):
         cross = {"s": 130, "marker": "X", "edgecolors": "white", "zorder": 3}
         label = f"{name}, {len(kappas):,} pair{'s' * (len(kappas) > 1)}"
         axes.scatter(np.mean(kappas), np.mean(errors), color=f"C{k}", label=label, **cross)
@@ -194,11 +194,15 @@ def error_covariance(runs, y, weights=None):
         raise ValueError(f"weights must hold one array a run: {len(weights)} for {len(runs)} runs")
     reads = [_read(votes, y) for votes in runs]
     T = min(read.votes.shape[1] for read in reads)
+
+    # In how many runs member t, the vote before it, and both are right, at each row.
     member, vote, both = np.zeros((3, len(runs[0]), T - 1))
     for read, alpha in zip(reads, weights, strict=True):
-        votes, positive = _signed(read), read.positive[:, None]
+        votes = _signed(read)
+        positive = read.positive[:, None]
         sums = np.cumsum(votes * _weights(alpha, votes.shape[1]), axis=1)
-        h, H = (votes[:, 1:T] >= 0) == positive, (sums[:, : T - 1] >= 0) == positive
+        h = (votes[:, 1:T] >= 0) == positive
+        H = (sums[:, : T - 1] >= 0) == positive
         member += h
         vote += H
         both += h & H
@@ -213,21 +217,25 @@ def _tables(votes, y=None):
     """
     votes, least, _, positive = _read(votes, y)
     n, T = votes.shape
-    a, sums, both_wrong = np.zeros((T, T)), np.zeros(T), np.zeros((T, T))
-    for start in range(0, n, CHUNK):
-        plus = votes[start : start + CHUNK] >= least
+    a = np.zeros((T, T))
+    both_wrong = np.zeros((T, T))
+    sums = np.zeros(T)
+    for start in range(0, n, PRODUCT_ROWS):
+        plus = votes[start : start + PRODUCT_ROWS] >= least
         if y is None:
             parts = [(plus, False)]
         else:
-            upper = positive[start : start + CHUNK]
+            upper = positive[start : start + PRODUCT_ROWS]
             parts = [(plus[upper], True), (plus[~upper], False)]
         for rows, is_positive in parts:
             rows = rows.astype(np.float32)
-            both, one = (rows.T @ rows).astype(np.float64), rows.sum(0, dtype=np.float64)
+            both = (rows.T @ rows).astype(np.float64)
+            one = rows.sum(0, dtype=np.float64)
             a += both
             sums += one
             both_wrong += (len(rows) - one[:, None] - one + both) if is_positive else both
-    b, c = sums[:, None] - a, sums - a
+    b = sums[:, None] - a
+    c = sums - a
     return (a, b, c, n - a - b - c), both_wrong / n
 
 
@@ -246,7 +254,7 @@ def _q_statistic(a, b, c, d):
 def _kappa(a, b, c, d):
     n = a + b + c + d
     chance = ((a + b) * (a + c) + (c + d) * (b + d)) / n**2
-    equal = b + c == 0  # also the only case of chance = 1
+    equal = b + c == 0  # It is also the only case of chance = 1.
     return np.where(equal, 1.0, ((a + d) / n - chance) / np.where(equal, 1.0, 1.0 - chance))
 
 
@@ -269,42 +277,52 @@ class _Votes(NamedTuple):
 def _read(votes, y=None):
     """Votes and y as + and -, see the rules at the top; y None is left out."""
     votes = _matrix(votes, "votes", "one column a member", kinds="biufUS")
-    labels, text = _labels(votes), votes.dtype.kind in "US"
+    labels = _two_labels(votes)
+    text = votes.dtype.kind in "US"
     y = None if y is None else _column(y, len(votes))
-    unsure = votes.dtype.kind == "f" and labels is not None  # labels only if y has them, too
+
+    # Floats of one value, or with fractions, are labels only if y has the same.
+    unsure = votes.dtype.kind == "f" and labels is not None
     unsure = unsure and (len(labels) == 1 or _has_fractions(votes))
-    if y is None or y.dtype.kind == "b":
-        if text and len(labels) == 1 and y is not None:
+    if y is None:
+        least, positive = _least(labels), None
+    elif y.dtype.kind == "b":
+        if text and len(labels) == 1:
             raise ValueError(f"all votes are {labels[0]!r}: pass y with labels of the same kind")
-        labels = None if unsure and y is not None else labels
+        labels = None if unsure else labels
         least, positive = _least(labels), y
     else:
-        own = np.unique(y).tolist()
-        if len(own) > 2:
-            raise ValueError(
-                f"y must hold labels of two classes, got {_shown(own)}; pass "
-                "y == model.classes_[1], or votes == y[:, None] with True for y"
-            )
-        alike = labels is not None and text == (y.dtype.kind in "US")
-        together = sorted({*labels, *own}) if alike else []
-        if alike and not unsure and {*labels} <= {0, 1} and -1 in own and {*own} <= {-1, 1}:
-            least, positive = _least(labels), y > 0
-        elif alike and len(together) <= 2:
-            least, positive = together[-1], y == together[-1]
-        elif labels is None or unsure:
-            labels, least = None, 0.0
-            positive = y == own[1] if len(own) == 2 else _sign(y, own[0])
-        else:
-            raise ValueError(
-                f"votes hold the labels {_shown(labels)} and y {_shown(own)}: these must be the "
-                "same, or y must be True where the larger one is right"
-            )
+        labels, least, positive = _read_labels(labels, text, unsure, y)
     if text:
-        votes, least = votes == least, True
+        votes = votes == least
+        least = True
     return _Votes(votes, least, labels is not None, positive)
 
 
-def _labels(votes):
+def _read_labels(labels, text, unsure, y):
+    """Labels of the votes (None: they are outputs), the least + among votes, and which y are +,
+    where y holds labels, too."""
+    own = np.unique(y).tolist()
+    if len(own) > 2:
+        raise ValueError(
+            f"y must hold labels of two classes, got {_shown(own)}; pass "
+            "y == model.classes_[1], or votes == y[:, None] with True for y"
+        )
+    alike = labels is not None and text == (y.dtype.kind in "US")
+    together = sorted({*labels, *own}) if alike else []
+    if alike and not unsure and {*labels} <= {0, 1} and -1 in own and {*own} <= {-1, 1}:
+        return labels, _least(labels), y > 0
+    if alike and len(together) <= 2:
+        return labels, together[-1], y == together[-1]
+    if labels is None or unsure:
+        return None, 0.0, y == own[1] if len(own) == 2 else _sign(y, own[0])
+    raise ValueError(
+        f"votes hold the labels {_shown(labels)} and y {_shown(own)}: these must be the "
+        "same, or y must be True where the larger one is right"
+    )
+
+
+def _two_labels(votes):
     """The one or two values of votes that are labels, in order; None for outputs."""
     kind = votes.dtype.kind
     if kind in "US":
@@ -312,11 +330,11 @@ def _labels(votes):
     else:
         low, high = votes.min().item(), votes.max().item()
         if kind == "f" and low < 0 <= high:
-            return None  # one look at the matrix is enough in the usual case
+            return None  # One look at the matrix is enough in the usual case.
         between = votes[(votes != low) & (votes != high)]
         found = sorted({low, high}) + between[:1].tolist()
         if len(found) == 2 and low < 0 <= high:
-            return None  # -1/+1 in whole numbers
+            return None  # These are -1/+1 in whole numbers: the sign tells, as of outputs.
     if len(found) > 2 and not _has_fractions(votes):
         raise ValueError(
             "votes must be labels of two classes, or floats of which those >= 0 vote +; got more "
@@ -393,8 +411,8 @@ def _check_size(values, name):
     low, high = values.min().item(), values.max().item()
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
-    if max(-low, high) >= LARGEST:
-        raise ValueError(f"{name} must be below {LARGEST:g} in size, got {low:g} to {high:g}")
+    if max(-low, high) >= BOUND:
+        raise ValueError(f"{name} must be below {BOUND:g} in size, got {low:g} to {high:g}")
 
 
 def _weights(weights, T):

@@ -5,46 +5,45 @@ Problem (minimised over w_1..w_T and rho_1..rho_T):
     1/T sum_t ( -nu rho_t + sum_i v_ti xi_ti^2 / sum_i v_ti )  +  mu sum_{t<s} |w_t + w_s|^2
     with  y_i w_t.phi(x_i) >= rho_t - xi_ti  and  |w_t| <= 1
 
-    phi belongs to the kernel k + 1: the 1 is the bias. v_ti >= 0 are example weights per member:
-    the given ones, with sampling="bootstrap" times the counts of a draw. The ensemble is the
-    mean of the members. T = 1 is the nu-SVM with squared slack (NuSVM).
+    phi belongs to the kernel k + 1, whose 1 is the bias. The example weights v_ti >= 0 are the
+    given ones; sampling="bootstrap" multiplies them by the counts of each member's own draw. The
+    ensemble is the mean of the members. T = 1 is the nu-SVM with squared slack (NuSVM).
 
-Method    Algorithm 1 visits one member after the other. A visit solves the dual (6) by sequential
-          minimal optimisation, pairs chosen to second order, while the multiplier (7) of the
-          norm bound follows every so many pairs: one run, not one run for each multiplier.
-          A pair costs O(n). After each round the gap to a feasible point of the dual of the whole
-          problem certifies the answer, rounding included, and the fit stops on it. "auto" takes
-          one machine where samples are equal, for that is the exact answer for all members. Where
-          pairs or rounds get on too slowly it ends with Newton's method on the support,
-          O(support^3) a step, or, for kernel matrices of rank r up to 400, with an interior point
-          method in r dimensions. The linear kernel takes that one from the start, in d + 1
-          dimensions: O(T n d^2) a step, some twenty steps, whatever the columns' scales.
-          The kernel matrix is held in single precision, or its rows used last when it does not fit.
-          Each round ends with products in double precision (with tol >= 1e-4 in single): they
-          certify, and the next round starts from them, so that rounding is mended as in iterative
-          refinement.
+Method    Algorithm 1 visits one member after the other. A visit solves the member's dual (6) by
+          sequential minimal optimisation (SMO): pairs are chosen to second order, a pair costs
+          O(n), and the multiplier (7) of the norm bound follows after every hundred pairs. After
+          each round the gap to a feasible point of the dual of the whole problem certifies the
+          answer, rounding included, and the fit stops on it. Kernel values are held in single
+          precision, as many rows as fit. A round ends with products in double precision (with
+          tol >= 1e-4 in single), from which the next one starts: rounding is mended as in
+          iterative refinement.
+          solver="auto" takes faster ways. Equal samples have equal members at the optimum, so one
+          machine is trained for all. Where rounds are slow, Newton's method on the support goes
+          on, O(support^3) a step, or for kernel matrices of a rank r up to 400 an interior point
+          method in r dimensions. The linear kernel takes the latter from the start, in d + 1
+          dimensions: about twenty steps of O(T n d^2), whatever the scales of the columns are.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
 Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
-          settle: the multiplier follows during the one run of pairs, and a visit ends at a
-          tolerance that gets smaller from round to round, or after 20 pairs a row. So single
-          visits are inexact; the certificate at the end is not, for it is computed anew.
-          Members that nothing holds (mu = 0 or T = 1 and no norm bound, T = 2) get a small
-          proximal term, which vanishes as they settle: no division by 0.
-          With equal samples all members are equal at the optimum: DRM is one machine.
-Symbols   paper          here       meaning                                            shape
-          alpha_t        a          dual variables                                     (T, n)
+          settle. It ends at a tolerance that gets smaller from round to round, or after 20 pairs
+          for each row: visits are inexact, but the certificate is not. Members that nothing holds
+          (T = 2, or no active norm bound with T = 1 or mu = 0) get a small proximal term, which
+          vanishes as they settle, so that nothing is divided by 0.
+Symbols   paper          here       meaning                                             shape
+          alpha_t        a          dual variables                                      (T, n)
           K * yy'        Q          rows of (k + 1) y_i y_j, never one array per member (n, n)
           w_t            b, M       w_t = sum_i b_ti y_i phi(x_i); its margins Q b_t    (T, n)
-          (T-1) mu + l_t s          what multiplies |w_t|^2; l_t is lambda_            (T,)
-          -mu w~_t       q, Mq      what pulls a member, as b and M                    (n,)
-          2 v / (T sum)  p, c       weight of each squared slack / 2; 1 / p            (T, n)
+          (T-1) mu + l_t s          what multiplies |w_t|^2; l_t is lam, lambda_        (T,)
+          -mu w~_t       q, Mq      what pulls a member, as b and M                     (n,)
+          2 v / (T sum)  p, c       weight of each squared slack / 2; 1 / p             (T, n)
 Use       m = DRM(n_estimators=21, sampling="bootstrap").fit(X, y); m.predict(X)
 Origin    ensolve, solvers/drm.py, MIT licence
 """
 
+import ast
 import inspect
 import json
 import math
+import operator
 import os
 import platform
 import re
@@ -55,95 +54,1206 @@ import warnings
 import zipfile
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-LANES = {"reassoc", "contract", "nsz", "arcp"}  # sums in vector lanes; NaN kept
-TINY = 1e-300  # instead of a division by 0
-EPS = 2.0**-52  # rounding of one operation
-SINGLE = 2.0**-23  # ... in single precision, in which products are good enough from
-ROUGH = 1e-4  # ... this tol on
-OFF = 16.0  # roundings of the terms of a sum that are counted as not cancelling
-BLOCK = 512  # rows whose best is found in one go; then it is looked for among them only
-ORDER = 2**63 - 1  # xor with these bits puts negative floats in the order of integers
-FOLLOW = 100  # pairs between two looks at the norm
-FIRST = 0.01  # first tolerance on the gradient, in units of nu; rho is at least nu / 2
-NEXT = 0.3  # ... each next one is this part of the last at most, or
-GOAL = 0.1  # ... what should give this part of the gap asked for: it is about quadratic in it
-DEEPER = 0.1  # of the violation is left when other rows of Q are loaded
-VISIT = 20  # a visit ends after this many pairs a row
-STILL = 0.01  # members are settled when a round moves them by less than this part of tol, or
-SLOW = 0.5  # ... by no less than this part of the last way: that is what rounding leaves
-ROUNDS = 10  # after so many rounds Newton's method takes over,
-SUPPORT = 2500  # ... for no more than so many unknowns,
-STEPS = 40  # ... for at most so many steps
-POLISH = 200  # ... or ends a fit that has no more: its answer is exact to rounding
-LOOSE = 0.1  # first proximal term of Newton's method, where one is needed, in |objective|, down to
-PROX = 1e-3  # ... the least where nothing holds a member
-WEAK = 1e-6  # the same in visits, in mean squared lengths of phi(x)
-RIDGE = 1e-15  # part of its diagonal added to the matrix of an interior point step
-BACK = 0.995  # part of the way to a bound that such a step goes
-PATIENCE = 30  # interior point steps without a better certificate before the fit gives up
-NEARLY = 1e-3  # part of w by which coefficients may be off before the rest is added
-EXPLICIT = 2e10  # T n (d + 1)^2 up to which the linear kernel has its phi written out
-RANK = 400  # of kernel matrices for which the interior point method is tried
-SETTLED = 1e-10  # part by which a multiplier still moves when Newton's method has settled
-CELLS = 2**16  # kernel values at a time: they stay in the cache
-LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log 2 in two parts
-ROUND = 1.5 * 2.0**52  # a float of this size has no fraction: adding it rounds
-LONG = 300.0  # gamma (|x|^2 + |z|^2), of centred rows, from which on |x - z|^2 is a sum of squares
-FADED = 60.0  # ... unless exp(-gamma |x - z|^2) is below exp of this with a minus, even after
-LOST = 1e-14  # ... an error of this part of gamma (|x|^2 + |z|^2)
-ASYMMETRY = 1e-8  # of a given kernel matrix, relative to the entry and to the two lengths
-NEGATIVE = 1e-12  # an eigenvalue below this part of the trace, with a minus, is no rounding
-FITS = 1e30  # squared lengths for which squared distances are finite in single precision
-LARGEST = 1e150  # squares of kernel values are finite
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes, and NaN is kept.
+EPS = 2.0**-52  # One operation rounds by this part of its result at most.
+NONZERO = 1e-300  # It stands where a divisor would be 0.
+NEGLIGIBLE = 1e-10  # What is below this part of the whole counts as nothing.
 
 
-# >>> shared: protocol 5
-FORMAT = 2  # of the model files
-BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+# >>> shared: jit 1
+def jit(function=None, inner=False, **options):
+    """njit with a disk cache; without one where no folder for it can be written. A kernel that only
+    kernels call is `inner`: it compiles a second faster."""
+    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
+    if function is None:
+        return lambda f: jit(f, **options)
+    keep = function.__module__ != "__main__"  # Run as a script, the file is another module.
+    # The cache keeps NamedTuples by their module: each name of it gets files of its own.
+    function.__qualname__ = f"{function.__module__}.{function.__name__}"
+    try:
+        compiled = njit(cache=keep, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(error_model="numpy", **options)(function)
+    for name in ("load_overload", "save_overload") if hasattr(compiled, "_cache") and keep else ():
+        call = getattr(compiled._cache, name)
+        setattr(compiled._cache, name, lambda *args, call=call: _or_compile(call, args))
+    return compiled
+
+
+# <<< shared: jit
+
+
+# -- the problem in numbers -----------------------------------------------------------------------
+class _Problem(NamedTuple):
+    """What is minimised. The penalty is written as own sum_t |w_t|^2 + mu |sum_t w_t|^2."""
+
+    p: np.ndarray  # (T, n), the weight of half of each squared slack
+    c: np.ndarray  # (T, n), 1 / p, and 0 outside the sample of a member
+    nu: float
+    total: float  # nu / T, the sum of a for each member
+    mu: float
+    own: float
+    sigma: float  # own + mu, what multiplies |w_t|^2 while the other members stand still
+
+
+def _problem(p, nu, mu, ridge=0.0):
+    """The problem with these weights; `ridge` adds ridge sum_t |w_t|^2 to the penalty."""
+    T = len(p)
+    mu = mu if T > 1 else 0.0
+    inside = p > 0
+    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
+    return _Problem(p, c, nu, nu / T, mu, ridge + max(T - 2, 0) * mu, ridge + (T - 1) * mu)
+
+
+# -- one member: the alpha step by SMO, and its multiplier ----------------------------------------
+TILE = 512  # The best row is searched in tiles of this many, then located in its tile only.
+ORDER = 2**63 - 1  # Xor with these bits puts negative floats in the order of integers.
+FOLLOW = 100  # The multiplier follows after this many pairs.
+DEEPER = 0.1  # Other rows of Q are loaded when this part of the violation is left.
+
+
+class _Dual(NamedTuple):
+    """The dual (6) of a member while the others stand still: minimise over a >= 0 with a given sum
+
+    |sum_i a_i y_i phi(x_i) + 2 q|^2 / (4 s) + sum_i c_i a_i^2 / 2
+    """
+
+    c: np.ndarray
+    lin: np.ndarray  # 2 Q q
+    square: float  # |2 q|^2
+    least: float  # s without a multiplier
+    fixed: bool  # whether s stays what it is
+
+
+class _Held(NamedTuple):
+    """The rows of Q at hand: row i is table[where[i]], or is missing where that is -1."""
+
+    table: np.ndarray
+    where: np.ndarray
+    diag: np.ndarray
+
+
+class _Work(NamedTuple):
+    """What a run of pairs changes, with one entry for each row."""
+
+    a: np.ndarray
+    g: np.ndarray  # the gradient of the dual, plus `far`
+    far: np.ndarray  # large for rows that must not get any weight, else 0
+    live: np.ndarray  # whether there is weight to take
+    gain: np.ndarray  # what the pair with this row gains
+    eta: np.ndarray  # the second derivative of the dual
+
+
+@jit(fastmath=LANES)
+def _smo(held, dual, work, s, unit, tol, pairs):
+    """The alpha step (6): move weight from row j to row i, pair after pair, until the gradient
+    where there is weight is nowhere above the smallest one by more than tol. Unless fixed, s
+    follows (7). Gradients times `unit` are of a size for single precision, in which gains are
+    compared. Returns s and the number of pairs."""
+    table, where, diag = held
+    c = dual.c
+    a, g, far, live, gain, eta = work
+    n = len(a)
+    bits = gain.view(np.int32)
+    order = g.view(np.int64)
+    i = -1
+    since = 1
+    for pair in range(pairs):
+        # With a new s, all second derivatives and the smallest gradient are new.
+        if i < 0:
+            h = 0.5 / s
+            i = 0
+            for k in range(n):
+                eta[k] = diag[k] * h + c[k]
+                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
+                if g[k] < g[i]:
+                    i = k
+
+        # Row i has the smallest gradient; row j is the one that gains most together with it.
+        low = g[i]
+        q_i = table[where[i]]
+        top = np.int32(0)
+        start = 0
+        for first in range(0, n, TILE):
+            part = slice(first, first + TILE)
+            best = _gains(g[part], live[part], eta[part], q_i[part], low, unit, eta[i], h,
+                          gain[part], bits[part])  # fmt: skip
+            if best > top:
+                top = best
+                start = first
+        j = start
+        while bits[j] != top and j < n - 1:  # It ends in time, whatever the numbers are.
+            j += 1
+
+        # The dual is solved when no gradient with weight is above the smallest by more than tol.
+        solved = top == 0
+        if g[j] - low <= tol and not solved:
+            high = low
+            for k in range(n):
+                if live[k] > 0 and g[k] > high:
+                    high = g[k]
+            solved = high - low <= tol
+        if solved and (dual.fixed or since == 0):
+            return s, pair
+        if not dual.fixed and (solved or since == FOLLOW):
+            s = _follow(dual, work, s)
+            i = -1
+            since = 0
+            continue
+
+        # The step to the minimum along the pair, or to where row j has no weight left.
+        q_j = table[where[j]]
+        move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
+        if not move < a[j]:
+            move = a[j]
+            live[j] = 0.0
+        a[i] += move
+        a[j] -= move
+        live[i] = 1.0
+
+        # The gradient after the step; the next i has the smallest.
+        g[i] += move * c[i]
+        g[j] -= move * c[j]
+        lowest = np.int64(ORDER)
+        start = 0
+        for first in range(0, n, TILE):
+            part = slice(first, first + TILE)
+            least = _shift(g[part], order[part], q_i[part], q_j[part], move * h)
+            if least < lowest:
+                lowest = least
+                start = first
+        i = start
+        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest and i < n - 1:
+            i += 1
+        since += 1
+    return s, pairs
+
+
+@jit(fastmath=LANES, inline="always")  # Two copies of it might sum up in different orders.
+def _follow(dual, work, s):
+    """The lambda step (7): the best s for these a, so that |w| <= 1. The gradient is made that of
+    the new s."""
+    a, g, far = work.a, work.g, work.far
+    c, lin = dual.c, dual.lin
+    square = dual.square
+    for k in range(len(a)):
+        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
+    new = max(dual.least, 0.5 * math.sqrt(max(square, 0.0)))
+    ratio = s / new
+    for k in range(len(a)):
+        rest = c[k] * a[k] + far[k]
+        g[k] = (g[k] - rest) * ratio + rest
+    return new
+
+
+@jit(inner=True, fastmath=LANES)
+def _gains(g, live, eta, q_i, low, unit, eta_i, h, gain, bits):
+    """What each pair (i, k) gains, for a tile of k; the largest as the integer of its bits,
+    which order floats >= 0 and whose maximum vectorises."""
+    twice = np.float32(2.0 * h)
+    for k in range(len(g)):
+        fall = np.float32((g[k] - low) * unit)
+        value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
+        gain[k] = value if live[k] > 0 else np.float32(0.0)
+    best = np.int32(0)
+    for k in range(len(bits)):
+        best = max(best, bits[k])
+    return best
+
+
+@jit(inner=True, fastmath=LANES)
+def _shift(g, bits, q_i, q_j, step):
+    """Move a tile of the gradient; its smallest, as an integer in the order of the floats."""
+    for k in range(len(g)):
+        g[k] += step * (np.float64(q_i[k]) - np.float64(q_j[k]))
+    best = np.int64(ORDER)
+    for k in range(len(bits)):
+        best = min(best, bits[k] ^ ((bits[k] >> 63) & ORDER))
+    return best
+
+
+def _visit(rows, dual, a, Qa, s, tol, pairs):
+    """SMO on one member, among the rows of its sample; a and Qa = Q a are updated. Returns s and
+    how many pairs were left."""
+    c, lin = dual.c, dual.lin
+    outside = c == 0
+    goal = tol
+    while pairs > 0:
+        g = (Qa + lin) * (0.5 / s) + c * a
+        unit = 1.0 / max(abs(g).max(), NONZERO)
+        out = outside
+
+        # Where not all rows of Q fit, work on those that violate most.
+        if not rows.complete:
+            few = max(1, len(rows.table) // 4)
+            known = np.flatnonzero(c)
+            order = known[g[known].argsort()]
+            losing = order[a[order] > 0][-few:]
+            worst = g[losing[-1]] - g[order[0]]
+            if worst <= tol:
+                break
+            rows.load(np.union1d(order[:few], losing))
+            goal = max(tol, DEEPER * worst)
+            out = outside | (rows.where < 0)
+
+        # `far` is above all gradients that the other rows can have, also when s falls.
+        high = a.sum() * rows.diag.max() + abs(lin).max()
+        far = np.where(out, 8.0 * (1.0 / unit + high / (dual.least or s)), 0.0)
+        g += far
+        work = _Work(a, g, far, *rows.space)
+        s, moved = _smo(rows.held, dual, work, s, unit, goal, pairs)
+        np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
+        pairs -= moved
+        if rows.complete:
+            break
+    return s, pairs
+
+
+# -- Algorithm 1 over the members -----------------------------------------------------------------
+VISIT = 20  # A visit ends after this many pairs for each row.
+WEAK = 1e-6  # This times the mean |phi(x)|^2 is the proximal term of members that nothing holds.
+FIRST = 0.01  # The first tolerance on the gradient is this times nu; rho is at least nu / 2.
+NEXT = 0.3  # Each next tolerance is at most this part of the last one.
+GOAL = 0.1  # A round aims at this part of the gap asked for, about quadratic in the tolerance.
+UNMOVED = 0.01  # Members are settled when a round moves them by less than this part of tol.
+SLOW = 0.5  # They are, too, where it still moves them by more than this part of the last way.
+ROUGH = 1e-4  # From this tol on products in single precision are tried.
+NEWTON_EVERY = 10  # Where rounds go on for this many iterations, faster methods are tried.
+POLISH_UNKNOWNS = 200  # Up to so many, Newton's method ends the fit: it is exact to rounding.
+
+
+def _round(rows, problem, a, Qa, b, M, lam, tol):
+    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
+    weak = WEAK * rows.diag.mean()
+    eps = weak if problem.sigma < weak else 0.0
+    least = problem.sigma + eps
+    sum_b = b.sum(axis=0)
+    sum_M = M.sum(axis=0)
+    short = False
+    for t in range(len(a)):
+        # What pulls the member: the others, and with eps its own last place.
+        q = eps * b[t] - problem.mu * (sum_b - b[t])
+        Mq = eps * M[t] - problem.mu * (sum_M - M[t])
+
+        # Equations (6) and (7): its dual variables and its multiplier.
+        dual = _Dual(problem.c[t], 2.0 * Mq, 4.0 * float(q @ Mq), least, False)
+        start = least + float(lam[t])
+        s, left = _visit(rows, dual, a[t], Qa[t], start, tol, VISIT * a.shape[1])
+        lam[t] = max(s - least, 0.0)
+        short = short or left == 0
+
+        # Equation (5): the member itself.
+        sum_b -= b[t]
+        sum_M -= M[t]
+        b[t] = (0.5 * a[t] + q) / s
+        M[t] = (0.5 * Qa[t] + Mq) / s
+        sum_b += b[t]
+        sum_M += M[t]
+    return short
+
+
+def _solve(rows, problem, tol, max_iter, paper, report, b=None):
+    """Algorithm 1 from members b, or from 0, with a certificate after each round. `paper` leaves
+    out faster methods and goes on while each round moves the members much less than the last.
+    Returns lam, rho, inner products, b and a of the members with the best certificate."""
+    T, n = problem.p.shape
+    a = problem.total * problem.p / problem.p.sum(axis=1)[:, None]
+    b = np.zeros((T, n)) if b is None else b.copy()
+    Qa, M = rows.times(a, b)
+    lam = np.ones(T)
+    delta = FIRST * problem.nu
+    last = best = np.inf
+    rough = tol >= ROUGH and rows.complete and rows.table.dtype == np.float32
+    slow = polish = stopped = False
+    iteration = 0
+    state = members = ()
+
+    def tick(*_):
+        """Count a round, or a step of a faster method; True when the fit has to end."""
+        nonlocal iteration, stopped
+        iteration += 1
+        stopped = report(iteration, *state) or iteration >= max_iter
+        return stopped
+
+    shortcut = _Shortcut(rows, problem, GOAL * tol, max_iter, tick)
+    while not stopped:
+        # A faster method, or one round over the members.
+        old_b = b.copy()
+        old_M = M.copy()
+        short = False
+        found = shortcut(a, b, M, lam, state[0], polish) if slow else None
+        if stopped:
+            break
+        if found:
+            a, b, lam = found
+        else:
+            short = _round(rows, problem, a, Qa, b, M, lam, delta)
+
+        # Certify, with products in single precision as long as these are good enough.
+        while True:
+            Qa, M = rows.times(a, b, exact=not rough)
+            proof = _rows_certificate(rows, problem, a, Qa, b, M, lam, SINGLE if rough else EPS)
+            if not rough or proof.lost <= GOAL * tol * abs(proof.objective):
+                break
+            rough = False
+        size = abs(proof.objective)
+        if paper or not proof.gap / size >= best:
+            best = proof.gap / size
+            state = proof.objective, best, proof.lost / size
+            members = lam.copy(), proof.rho, proof.gram, b * proof.scale[:, None], a.copy()
+
+        # Stop when the gap is small enough, or when what is left of it is rounding.
+        change = float(((b - old_b) * (M - old_M)).sum())
+        unmoved = change <= (UNMOVED * tol) ** 2 * float((b * M).sum())
+        settled = unmoved or change > SLOW**2 * last
+        good = proof.gap <= tol * size
+        polish = good and not paper and not slow and np.count_nonzero(a) <= POLISH_UNKNOWNS
+        done = good and not polish and (settled or not paper)
+        if tick() or done or proof.lost > max(0.5 * proof.gap, tol * size):
+            break
+
+        # Go on, more exactly.
+        slow = polish or not paper and (slow or short or iteration % NEWTON_EVERY == 0)
+        delta = delta * min(NEXT, math.sqrt(GOAL * tol * size / proof.gap))
+        last = change
+    return members
+
+
+# -- the certificate ------------------------------------------------------------------------------
+SINGLE = 2.0**-23  # This is the same in single precision.
+OFF = 16.0  # So many roundings of the terms of a sum are counted as not cancelling.
+
+
+class _Certificate(NamedTuple):
+    """What is proved of some members."""
+
+    objective: float
+    gap: float  # to a lower bound of the problem, rounding included
+    lost: float  # the part of the gap that is rounding
+    rho: np.ndarray
+    gram: np.ndarray  # the inner products of the members
+    scale: np.ndarray  # what brings each member into |w| <= 1
+
+
+def _certificate(problem, a, u, w, M, lam, sizes, length=1.0, off=OFF * EPS):
+    """The objective at the members w, scaled into |w| <= 1, and its gap to the better of two lower
+    bounds.
+
+    Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
+    products: coefficients and values at each x, the lengths of whose phi are given, or with
+    explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
+    with b or of |w|^2: values are off by the part `off` of them where roundings are independent.
+    """
+    p, total, mu, own = problem.p, problem.total, problem.mu, problem.own
+    A, B = sizes
+
+    # The objective at the scaled members, each with its best rho.
+    gram = w[0] @ w[1].T
+    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal() + off * B**2, 1.0))
+    M = M * scale[:, None]
+    w = [part * scale[:, None] for part in w]
+    gram = gram * np.outer(scale, scale)
+    B = B * scale
+    rho = _best_rho(M, p, total)
+    penalty = own * gram.trace() + mu * gram.sum()
+    loss = 0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
+    objective = loss - total * rho.sum() + penalty
+    slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
+
+    # First bound: the penalty is above its tangent at these members, and what is left is least
+    # on the unit spheres.
+    rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
+    square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
+    size = np.sqrt(((length * rest[0]) ** 2).sum(axis=1))
+    blur = off * (A + 2.0 * own * B)
+    blur = blur + 2.0 * off * mu * B.sum()
+    reach = np.sqrt(square + 2.0 * size * blur + blur**2)
+    bound = -penalty - reach.sum()
+    blurred = (reach - np.sqrt(square)).sum()
+
+    # Second bound: the dual at these multipliers of the norm bounds.
+    d = own + lam
+    if d.min() > NEGLIGIBLE * (d.max() + mu):
+        U = u[0] @ u[1].T / np.outer(d, d)
+        least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
+        size = np.sqrt(((length * u[0]) ** 2).sum(axis=1))
+        blur = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
+        if -0.25 * least - lam.sum() - blur > bound:
+            bound = -0.25 * least - lam.sum() - blur
+            blurred = blur
+
+    # What rounding may have changed counts as part of the gap.
+    lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
+    lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
+    gap = max(objective + slack - bound, blurred) + lost
+    return _Certificate(float(objective), float(gap), float(lost + blurred), rho, gram, scale)
+
+
+def _rows_certificate(rows, problem, a, Qa, b, M, lam, rounding):
+    """The certificate of members given by coefficients b, from products of this rounding."""
+    sizes = [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)]
+    length = np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
+    u = rows.merged(a, Qa)
+    w = rows.merged(b, M)
+    return _certificate(problem, a, u, w, M, lam, sizes, length, OFF * rounding)
+
+
+def _best_rho(M, p, total):
+    """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2 for each member: Newton's method from
+    above."""
+    rho = M.max(axis=1) + total / p.sum(axis=1)
+    while True:
+        below = np.where(M <= rho[:, None], p, 0.0)  # It is never empty, however large M is.
+        new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
+        if not (new < rho).any():
+            return rho
+        rho = np.minimum(new, rho)
+
+
+# -- kernel values, and the rows of Q that are held -----------------------------------------------
+KERNEL_VALUES = 2**16  # So many values are computed at a time: they stay in the cache.
+FITS = 1e30  # Squared distances between rows of less squared length are finite in single precision.
+LONG = 300.0  # Above this gamma (|x|^2 + |z|^2), of centred rows, |x - z|^2 is a sum of squares.
+FADED = 60.0  # A value below exp(-FADED) needs no such care.
+LOST = 1e-14  # Products may be off by this part of gamma (|x|^2 + |z|^2).
+LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # They sum to log 2.
+NO_FRACTION = 1.5 * 2.0**52  # A float of this size has no fraction: adding it rounds.
+NEGATIVE = 1e-12  # An eigenvalue below minus this part of the trace is no rounding.
+
+
+class _Rows:
+    """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
+    power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
+
+    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None):
+        """The whole table where it fits; for the rbf kernel it may come as squared distances."""
+        n = y.size
+        slots = _slots(n, megabytes, dtype)
+        self.kernel_to_X = kernel_to_X
+        self.X = X
+        self.y = y
+        self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), NONZERO)))
+        self.diag = diag / self.unit
+        self.table = np.empty((slots, n), dtype) if squares is None else squares
+        self.where = np.full(n, -1)
+        self.held = _Held(self.table, self.where, self.diag)
+        self.space = tuple(np.empty((3, n), np.float32))
+        self.used = np.zeros(slots, np.int64)
+        self.clock = 0
+        self.complete = slots == n
+        self.order, self.starts = self._equal_rows()
+        if self.complete:
+            self._fill(squares, gamma)
+            self.where[:] = np.arange(n)
+
+    def _equal_rows(self):
+        """An order that puts equal x side by side, and where in it each x starts."""
+        n, d = self.X.shape
+        if d >= n:  # This may be a given kernel matrix, whose rows are no x.
+            return np.arange(n), np.arange(n)
+        order = (self.X * np.sqrt(np.arange(1.0, d + 1.0))).sum(axis=1).argsort()
+        new = (self.X[order[1:]] != self.X[order[:-1]]).any(axis=1)
+        return order, np.flatnonzero(np.append(True, new))
+
+    def _fill(self, squares, gamma):
+        """All of the table, the upper half from kernel values."""
+        n = self.y.size
+        for part in _chunks(n):
+            if squares is None:
+                block = self.compute(part, self.table.dtype, part.start)
+            else:  # The squared distances are there, as the width of the kernel has needed them.
+                block = -gamma * squares[part, part.start :].astype(np.float64)
+                block = self.signed(_exp_plus_1(block), part, part.start)
+            self.table[part, part.start :] = block
+            end = -(-part.stop // TILE) * TILE
+            self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+
+        # The lower half is copied in squares that stay in the cache.
+        for i in range(TILE, n, TILE):
+            for j in range(0, i, TILE):
+                low = slice(i, i + TILE)
+                high = slice(j, j + TILE)
+                self.table[low, high] = self.table[high, low].T
+
+    def load(self, wanted):
+        """Have these rows in the table, new ones where the longest unused were."""
+        self.clock += 1
+        held = self.where[wanted]
+        missing = wanted[held < 0]
+        self.used[held[held >= 0]] = self.clock
+        slots = self.used.argsort(kind="stable")[: missing.size]
+        self.where[np.isin(self.where, slots)] = -1
+        for part in _chunks(missing.size, self.y.size):
+            self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
+        self.where[missing] = slots
+        self.used[slots] = self.clock
+
+    def compute(self, part, dtype=np.float64, first=0):
+        """These rows, from column `first` on."""
+        return self.signed(self.kernel_to_X(self.X[part], dtype, first), part, first)
+
+    def signed(self, block, part, first):
+        """Rows of k + 1, in place as rows of Q."""
+        block *= (self.y[part, None] / self.unit).astype(block.dtype)
+        block *= self.y[first:].astype(block.dtype)
+        numbers = np.arange(self.y.size)[part] - first
+        block[np.arange(len(block)), numbers] = self.diag[part]
+        return block
+
+    def times(self, *parts, exact=False):
+        """Q b for each row b of the parts, from the table or from exact kernel values."""
+        B = np.concatenate(parts)
+        out = np.zeros(B.shape)
+        held = self.complete and not (exact and self.table.dtype == np.float32)
+        for part in _chunks(B.shape[1]):
+            if held:
+                out += B[:, part].astype(self.table.dtype) @ self.table[part]
+            else:  # Q is symmetric, so that each value serves twice.
+                block = self.compute(part, np.float64, part.start)
+                out[:, part.start :] += B[:, part] @ block
+                out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
+        return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
+
+    def merged(self, b, Qb):
+        """Coefficients and margins with one entry for all rows with the same x: their phi cancel
+        exactly, and products of the two are inner products as before."""
+        signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
+        first = self.order[self.starts]
+        return signed, Qb[:, first] * self.y[first]
+
+
+def _slots(n, megabytes, dtype):
+    """How many of the n rows of Q fit."""
+    return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
+
+
+def _chunks(n, width=None):
+    """Slices of n rows, so many that their kernel values with `width` others stay in the cache."""
+    size = max(8, KERNEL_VALUES // (width or n))
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))
+
+
+def _kernel_to(kind, Z, gamma, degree, coef0):
+    """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
+    if kind == "precomputed":
+        return lambda X, dtype, first=0: (X[:, first:] + 1.0).astype(dtype, copy=False)
+
+    # The linear kernel is the polynomial one of degree 1.
+    if kind != "rbf":
+        right = np.ascontiguousarray(Z.T)
+        factor, shift, power = (1.0, 0.0, 1) if kind == "linear" else (gamma, coef0, degree)
+
+        def polynomial(X, dtype, first=0):
+            values = factor * (X @ right[:, first:]) + shift
+            return (values**power + 1.0).astype(dtype, copy=False)
+
+        return polynomial
+
+    # All of -gamma |x - z|^2 comes out of one product of longer vectors.
+    centre = Z.mean(axis=0)
+    root = math.sqrt(2.0 * gamma)
+    short = root * (Z - centre)
+    others = 0.5 * (short**2).sum(axis=1)
+    longest = others.max(initial=0.0)
+    right = np.ascontiguousarray(np.column_stack((short, np.ones(len(Z)), -others)).T)
+
+    def rbf(X, dtype, first=0):
+        short = root * (X - centre)
+        squares = 0.5 * (short**2).sum(axis=1)
+        left = np.column_stack((short, -squares, np.ones(len(X))))
+        values = left @ right[:, first:]
+        if squares.max(initial=0.0) + longest > LONG:
+            _near(values, X, Z[first:], gamma, squares, others[first:])
+        return _exp_plus_1(values).astype(dtype, copy=False)
+
+    return rbf
+
+
+@jit
+def _near(values, X, Z, gamma, squares, others):
+    """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
+    may have left an error that the exponential would show."""
+    for i in range(len(X)):
+        for j in range(len(Z)):
+            size = squares[i] + others[j]
+            if size > LONG and values[i, j] > -FADED - LOST * size:
+                total = 0.0
+                for k in range(X.shape[1]):
+                    total += (X[i, k] - Z[j, k]) ** 2
+                values[i, j] = -gamma * total
+
+
+def _exp_plus_1(values):
+    """exp(values) + 1, in place."""
+    flat = values.reshape(-1)
+    _exp(flat, np.empty(flat.size))
+    values += 1.0
+    return values
+
+
+@jit(fastmath={"contract"})
+def _exp(x, whole):
+    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
+    above 0 by rounding counts as 0."""
+    for k in range(len(x)):
+        # x = power log 2 + r; the last bits of `whole` are the power.
+        value = min(max(x[k], -700.0), 0.0)
+        whole[k] = value * (1.0 / LOG2_HIGH) + NO_FRACTION
+        power = whole[k] - NO_FRACTION
+        r = value - power * LOG2_HIGH - power * LOG2_LOW
+
+        # exp(r) by its series.
+        series = 1.0 / 479001600.0
+        series = series * r + 1.0 / 39916800.0
+        series = series * r + 1.0 / 3628800.0
+        series = series * r + 1.0 / 362880.0
+        series = series * r + 1.0 / 40320.0
+        series = series * r + 1.0 / 5040.0
+        series = series * r + 1.0 / 720.0
+        series = series * r + 1.0 / 120.0
+        series = series * r + 1.0 / 24.0
+        series = series * r + 1.0 / 6.0
+        series = series * r + 0.5
+        series = series * r + 1.0
+        x[k] = series * r + 1.0
+
+    # Times 2^power, by adding the power to the exponent.
+    bits = x.view(np.int64)
+    powers = whole.view(np.int64)
+    for k in range(len(bits)):
+        bits[k] += powers[k] << 52
+
+
+def _mean_distance(X, weight, table=None):
+    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
+    distances from row i to rows j >= i are left in the table, if there is one."""
+    X = X - X.mean(axis=0)
+    squares = (X**2).sum(axis=1)
+    unit = np.ones(len(X))
+    left = np.column_stack((-2.0 * X, squares, unit))
+    right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
+    weight = weight / weight.max()
+    total = 0.0
+    for part in _chunks(len(X)):
+        distance = left[part] @ right[:, part.start :]
+        np.maximum(distance, 0.0, out=distance)
+        if table is not None:
+            table[part, part.start :] = distance
+        np.sqrt(distance, out=distance)
+        distance[:, : len(distance)] *= 0.5  # These columns hold both orders of a pair.
+        total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
+    return total / weight.sum() ** 2
+
+
+# >>> shared: scale 1
+def scale_gamma(X, weight):
+    """gamma="scale", 1 / (d * variance of X), where a row of weight 2 is two rows; 1 if X is
+    constant."""
+    mean = np.average(X, axis=0, weights=weight).mean()
+    spread = np.average((X - mean) ** 2, axis=0, weights=weight).mean()
+    return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+
+
+# <<< shared: scale
+
+
+def _lacking(K):
+    """What has to be added to the diagonal of the symmetric K, up to a factor of 10, so that it has
+    no negative eigenvalue: 0 if that is rounding.
+
+    K is semi-definite to NEGATIVE of its trace if and only if Cholesky's method runs through with
+    that much added: a third of n^3 multiplications, and all rows are looked at. Each row and
+    column counts in units of its own k(x, x).
+    """
+    n = len(K)
+    diag = K.diagonal().copy()
+    unit = np.sqrt(np.where(diag > 0.0, diag, 1.0))
+    scaled = K / unit / unit[:, None]
+    scaled[np.diag_indices(n)] += NEGATIVE * n
+    lacking = 0.0
+    while True:
+        try:
+            np.linalg.cholesky(scaled)
+            return lacking
+        except np.linalg.LinAlgError:
+            lacking = 10.0 * lacking or NEGATIVE * n * float(abs(K).max())
+            scaled = K + lacking * np.eye(n)
+
+
+# -- explicit phi: the linear kernel, and others of low rank --------------------------------------
+EXPLICIT = 2e10  # Up to this T n (d + 1)^2 the linear kernel has its phi written out.
+RANK = 400  # Up to this rank of the kernel matrix the interior point method is taken.
+NEARLY = 1e-3  # Coefficients off by at most this part of w are mended, others are made anew.
+INTERIOR_RIDGE = 1e-15  # This part of its diagonal is added to the matrix of a step.
+BOUNDARY = 0.995  # A step goes this part of the way to the nearest bound.
+STALLED = 30  # The fit gives up after this many steps without a better certificate.
+
+
+class _Points:
+    """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
+
+    For the interior point method each phi is given in coordinates of an orthonormal basis of the
+    span, whose first direction is that of the mean.
+    """
+
+    def __init__(self, X, y):
+        self.y = y
+        self.mean = np.append(X.mean(axis=0), 1.0)
+        self.X = X - self.mean[:-1]
+        apart = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
+        self.basis, images = np.linalg.qr(apart)
+        self.squares = (self.X**2).sum(axis=1) + 1.0
+        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
+        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        a = a * self.y
+        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
+        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
+
+
+class _Factor:
+    """Explicit phi for a kernel matrix of low rank, by Cholesky's method with pivots."""
+
+    def __init__(self, rows):
+        left = rows.diag.copy()
+        edge = NEARLY * NEGLIGIBLE * left.max()
+        L = np.empty((min(RANK, len(left)), len(left)))
+        for k in range(len(L)):
+            i = int(left.argmax())
+            if left[i] <= edge:
+                L = L[:k]
+                break
+            L[k] = (rows.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(left[i])
+            left -= L[k] ** 2
+            left[i] = 0.0
+        self.exact = bool(left.max() <= edge)
+        self.coordinates = np.ascontiguousarray(L.T)
+        self.basis = np.eye(len(L))
+        self.squares = rows.diag
+
+    def margins(self, W):
+        """y_i w.phi(x_i)"""
+        return W @ self.coordinates.T
+
+    def pull(self, a):
+        """sum_i a_i y_i phi(x_i)"""
+        return a @ self.coordinates
+
+
+def _coefficients(points, problem, W, a, lam):
+    """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the least
+    change that is left to be made, if possible among the rows with some a."""
+    held = np.diag(np.maximum(problem.own + lam, NONZERO)) + problem.mu
+    b = 0.5 * np.linalg.solve(held, a)
+    if not abs(W - points.pull(b)).max() <= NEARLY * abs(W).max():
+        b = np.zeros(a.shape)
+    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
+        rest = (W - points.pull(b)) @ points.basis
+        b[:, rows] += np.linalg.lstsq(points.coordinates[rows].T, rest.T, rcond=None)[0].T
+        if abs(W - points.pull(b)).max() <= NEGLIGIBLE * abs(W).max():
+            break
+    return b
+
+
+class _Inner(NamedTuple):
+    """A point inside all bounds, or a direction from it. The slacks xi = a / p and the heights
+    h = margin + xi - rho are above 0; s = (1, w) and its multiplier z = (2 lam, -2 lam w) are in
+    the cone |w| <= 1."""
+
+    w: np.ndarray
+    rho: np.ndarray
+    z: np.ndarray
+    xi: np.ndarray
+    h: np.ndarray
+
+
+class _Scaling(NamedTuple):
+    """The scaling of Nesterov and Todd at s and z; its square is eta (2 bar bar' - J)."""
+
+    s: np.ndarray
+    bar: np.ndarray
+    eta: np.ndarray
+    scaled: np.ndarray  # what it makes of z, and its inverse of s
+
+
+class _System(NamedTuple):
+    """The linear system of a step, reduced to w."""
+
+    both: np.ndarray  # xi + h
+    weight: np.ndarray  # the sum of tau, what rho gives way
+    middle: np.ndarray  # the mean of phi by tau
+    inverse: np.ndarray  # of each member's matrix
+    joint: np.ndarray | None  # the inverse for the sum of all members, where mu joins them
+
+
+def _interior(points, problem, tol, max_iter, report):
+    """The same problem with explicit phi by a primal-dual interior point method, predictor and
+    corrector: all products, xi h and s.z / sum p, go to 0 together. Returns lam, rho, inner
+    products, members and a with the best certificate."""
+    F = points.coordinates
+    point = _inner_start(F, problem)
+    best = None
+    since = 0
+    for iteration in range(1, max_iter + 1):
+        # Certify, and stop when that is good enough or gets no better.
+        found = _explicit_certificate(points, problem, point, tol)
+        since += 1
+        if best is None or found[1] < best[1]:
+            best = found
+            since = 0
+        objective, gap, lost = best[:3]
+        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
+            break
+        if gap <= tol * abs(objective) or since == STALLED:
+            break
+
+        # One step; there is none where rounding has brought a member to the very edge.
+        scaling = _inner_scaling(point)
+        system = None if scaling is None else _inner_system(F, problem, point, scaling)
+        if system is None:
+            break
+        move, step = _inner_step(F, problem, point, scaling, system)
+        if not (step > 0.0 and np.isfinite(move.w).all()):
+            break
+        point = _Inner(*(x + step * dx for x, dx in zip(point, move, strict=True)))
+    return best[3:]
+
+
+def _explicit_certificate(points, problem, point, tol):
+    """The certificate at members in coordinates, with one of two points of the dual: the slacks
+    of these members, which are sparse, or those of the method if only they are good enough. Then
+    what the fit returns of it."""
+    W = point.w @ points.basis.T
+    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
+    M = points.margins(W)
+    lam = 0.5 * point.z[:, 0]
+    rho = _best_rho(M, problem.p, problem.total)
+    found = []
+    for slack in (np.maximum(rho[:, None] - M, 0.0), point.xi):
+        a = problem.p * slack
+        if not a.sum(axis=1).min() > 0.0:
+            continue  # Margins are so large that rounding hides every slack.
+        a *= problem.total / a.sum(axis=1)[:, None]
+        U = points.pull(a)
+        sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
+        proof = _certificate(problem, a, (U, U), (W, W), M, lam, sizes)
+        members = lam, proof.rho, proof.gram, W * proof.scale[:, None], a
+        found.append((proof.objective, proof.gap, proof.lost, *members))
+        if proof.gap <= tol * abs(proof.objective):
+            break
+    return min(found, key=lambda one: one[1])
+
+
+def _inner_start(F, problem):
+    """A first point: members that equal slacks would pull, and distances from all bounds that are
+    of the size of the typical slack."""
+    p, own, mu = problem.p, problem.own, problem.mu
+    P = p.sum(axis=1)
+    u = (problem.total * p / P[:, None]) @ F
+    length = np.sqrt((u**2).sum(axis=1))
+    w = u / np.maximum(2.0 * np.maximum(own + mu * len(p), length), NONZERO)[:, None]
+    M = w @ F.T
+    rho = _best_rho(M, p, problem.total)
+    apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
+    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
+    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
+    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + problem.total * apart[:, 0]
+    return _Inner(w, rho, z, xi, h)
+
+
+def _inner_scaling(point):
+    """The scaling at this point; None where rounding has brought it to the edge of the cone."""
+    s = np.column_stack((np.ones(len(point.w)), point.w))
+    det_s = _det(s)
+    det_z = _det(point.z)
+    if not min(det_s.min(), det_z.min()) > 0.0:
+        return None
+    root_s = np.sqrt(det_s)[:, None]
+    root_z = np.sqrt(det_z)[:, None]
+    bar = s / root_s + point.z / root_z * np.append(1.0, -np.ones(point.w.shape[1]))
+    bar /= np.sqrt(_det(bar))[:, None]
+    eta = (root_s / root_z)[:, 0]
+    return _Scaling(s, bar, eta, _scale(point.z, bar, eta))
+
+
+def _inner_system(F, problem, point, scaling):
+    """The system of both directions at this point; None where it is not finite."""
+    T = len(point.w)
+    eye = np.eye(F.shape[1])
+    bar, eta = scaling.bar, scaling.eta
+    both = point.xi + point.h
+    tau = problem.p * point.xi / both  # What a row's slack gives way, in units of the margin.
+    weight = tau.sum(axis=1)
+    middle = (tau @ F) / weight[:, None]
+    B = np.empty((T, len(eye), len(eye)))
+    for t in range(T):
+        R = F - middle[t]
+        B[t] = (R.T * tau[t]) @ R + (2.0 * problem.own + 1.0 / eta[t]) * eye
+        B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
+    if not np.isfinite(B).all():
+        return None
+
+    # Inverted in units of the diagonal.
+    unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
+    unit = unit[:, :, None] * unit[:, None, :]
+    inverse = np.linalg.inv(B * unit + INTERIOR_RIDGE * eye) * unit
+    mu = problem.mu
+    joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
+    return _System(both, weight, middle, inverse, joint)
+
+
+def _inner_step(F, problem, point, scaling, system):
+    """The direction of predictor and corrector, and the step to take along it."""
+    w, rho, z, xi, h = point
+    s, bar, eta, scaled = scaling
+    p = problem.p
+    P = p.sum(axis=1)
+
+    # By how much the equations do not hold, and the mean of all products.
+    off_w = 2.0 * (problem.own * w + problem.mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
+    off_rho = (p * xi).sum(axis=1) - problem.total
+    off_h = w @ F.T + xi - rho[:, None] - h
+    off = off_w, off_rho, off_h
+    near = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
+
+    # The predictor aims at products of 0.
+    want_h = -xi * h
+    want_s = -_jordan(scaled, scaled)
+    move, step = _inner_direction(F, problem, point, scaling, system, off, (want_h, want_s))
+
+    # The corrector aims at what the predictor can reach, and makes up for its curvature.
+    ds = np.column_stack((np.zeros(len(w)), move.w))
+    after = (p * (xi + step * move.xi) * (h + step * move.h)).sum()
+    after += ((s + step * ds) * (z + step * move.z)).sum()
+    aim = near * min(1.0, max(after / (2.0 * P.sum() * near), 0.0)) ** 3
+    want_h = aim - xi * h - move.xi * move.h
+    want_s -= _jordan(_scale(ds, bar, eta, inverse=True), _scale(move.z, bar, eta))
+    want_s[:, 0] += aim * P
+    return _inner_direction(F, problem, point, scaling, system, off, (want_h, want_s))
+
+
+def _inner_direction(F, problem, point, scaling, system, off, want):
+    """The direction in which the equations hold and the products change by what is wanted, and the
+    step that stays inside all bounds."""
+    p = problem.p
+    s, bar, eta, scaled = scaling
+    both, weight, middle, inverse, joint = system
+    off_w, off_rho, off_h = off
+    want_h, want_s = want
+
+    # The members, with all else eliminated.
+    e = (want_h - point.xi * off_h) / both
+    pe = (p * e).sum(axis=1)
+    push = _scale(_divide(want_s, scaled), bar, eta, inverse=True)
+    right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle + push[:, 1:]
+    dw = np.einsum("tij,tj->ti", inverse, right)
+    if joint is not None:
+        dw -= 2.0 * problem.mu * inverse @ (joint @ dw.sum(axis=0))
+
+    # All else follows from them.
+    ds = np.column_stack((np.zeros(len(dw)), dw))
+    dz = push - _scale(_scale(ds, bar, eta, inverse=True), bar, eta, inverse=True)
+    drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
+    dM = dw @ F.T - drho[:, None]
+    dxi = e - point.xi / both * dM
+    dh = dM + dxi + off_h
+    moves = -dxi / point.xi, -dh / point.h, _leave(s, ds), _leave(point.z, dz)
+    step = min(BOUNDARY / max(BOUNDARY, float(move.max())) for move in moves)
+    return _Inner(dw, drho, dz, dxi, dh), step
+
+
+def _det(x):
+    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
+    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
+    return (x[:, 0] - size) * (x[:, 0] + size)
+
+
+def _jordan(x, y):
+    """The product of the cone's algebra, each row."""
+    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
+    return np.column_stack(((x * y).sum(axis=1), rest))
+
+
+def _divide(x, y):
+    """What times y gives x in the cone's algebra, each row."""
+    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _det(y)
+    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
+
+
+def _scale(x, bar, eta, inverse=False):
+    """The scaling of Nesterov and Todd, root(eta) (2 v v' - J), or its inverse, times each row."""
+    v = bar + np.eye(1, bar.shape[1])
+    v /= np.sqrt(2.0 * v[:, :1])
+    if inverse:
+        v[:, 1:] *= -1.0
+    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
+    out[:, 0] -= 2.0 * x[:, 0]
+    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
+
+
+def _leave(x, dx):
+    """1 / step at which x + step dx leaves the cone, each row; 0 or less if never."""
+    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _det(x)
+    inside = middle**2 - _det(dx) / _det(x)
+    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
+
+
+# -- where rounds are slow ------------------------------------------------------------------------
+NEWTON_UNKNOWNS = 2500  # Newton's method is for no more unknowns than this.
+NEWTON_STEPS = 40  # It gives up after this many steps.
+LOOSE = 0.1  # The first proximal term of Newton's method is this part of |objective|.
+PROX = 1e-3  # The least one, where nothing holds a member, is this part of it.
+
+
+class _Shortcut:
+    """Faster methods than rounds: the interior point method, tried once, where the kernel matrix
+    is of low rank, and from then on Newton's method, with a proximal term that gets smaller as
+    long as this works."""
+
+    def __init__(self, rows, problem, tol, max_iter, tick):
+        self.rows = rows
+        self.problem = problem
+        self.tol = tol
+        self.max_iter = max_iter
+        self.tick = tick
+        self.tried = False
+        self.eps = 0.0
+
+    def __call__(self, a, b, M, lam, objective, polish):
+        """Better a, b and lam, or None where the method does not get there. `polish` goes straight
+        to Newton's method."""
+        if not polish and not self.tried:
+            self.tried = True
+            return self._by_interior_points()
+        least = PROX * abs(objective)
+        weak = (self.problem.own + lam).min() < least
+        eps = self.eps or LOOSE * abs(objective) * weak
+        found = _newton(self.rows, self.problem, a, b, M, lam, eps, self.tick)
+        self.eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
+        return found
+
+    def _by_interior_points(self):
+        factor = _Factor(self.rows)
+        if not factor.exact:
+            return None
+        lam, _, _, W, a = _interior(factor, self.problem, self.tol, self.max_iter, self.tick)
+        return a, _coefficients(factor, self.problem, W, a, lam), lam
+
+
+def _newton(rows, problem, a, b, M, lam, eps, tick):
+    """Newton's method on the optimality conditions of all members, each held near its b by eps.
+    Returns a, b and lam, or None if it does not settle from here or has to stop."""
+    T = len(a)
+    p, mu, own = problem.p, problem.mu, problem.own
+    inside = p > 0
+    live = a > 0
+    try:
+        for _ in range(NEWTON_STEPS):
+            t, i = np.nonzero(live)  # These are member and row of each unknown.
+            if t.size > NEWTON_UNKNOWNS or tick():
+                break
+
+            # With w = N (u + 2 eps w_old) / 2, the conditions are linear in a and rho.
+            known, at = np.unique(i, return_inverse=True)
+            Q = rows.compute(known)
+            N = np.linalg.inv(np.diag(own + eps + lam) + mu)
+            H = 0.5 * N[t[:, None], t] * Q[at][:, i]
+            H[np.diag_indices(t.size)] += 1.0 / p[t, i]
+            member = np.equal.outer(t, np.arange(T)).astype(float)
+            solved = np.linalg.solve(H, np.column_stack((member, eps * (N @ M)[t, i])))
+            unit = solved[:, :T]
+            shift = solved[:, T]
+            sums = member.T @ unit
+            rho = np.linalg.solve(sums, problem.total + member.T @ shift)
+
+            # The members that belong to this a.
+            new = np.zeros(a.shape)
+            new[t, i] = unit @ rho - shift
+            Qa = new[:, known] @ Q
+            new_b = N @ (0.5 * new + eps * b)
+            new_M = N @ (0.5 * Qa + eps * M)
+            gram = new_b @ new_M.T
+            norm = np.sqrt(np.maximum(gram.diagonal(), 0.0))
+
+            # Multipliers bring |w| to 1; 1 / |w| is almost linear in them.
+            step = np.zeros(T)
+            bound = (lam > 0) | (norm > 1.0)
+            if bound.any():
+                turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
+                turn -= unit @ np.linalg.solve(sums, member.T @ turn)
+                slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
+                step[bound] = np.linalg.solve(slope[bound][:, bound], (norm**2 * (1 - norm))[bound])
+            step = np.maximum(step, -lam)
+
+            # Settled when neither the support nor a multiplier moves.
+            was = live
+            live = inside & (new_M < rho[:, None])
+            if (was == live).all() and (abs(step) <= NEGLIGIBLE * (own + eps + lam)).all():
+                return new, new_b, lam
+            lam = lam + step
+    except np.linalg.LinAlgError:
+        pass
+    return None
+
+
+# >>> shared: cache 1
+def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
+    """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
+    kernels are compiled."""
+    try:
+        return call(*args)
+    except Exception as error:  # Damaged files make unpickling and linking raise anything.
+        index = call.__self__._cache_file._index_path
+        with suppress(OSError):
+            os.unlink(index)  # Or it might lead to the data of an earlier version.
+        if not told:
+            told.append(call)
+            warnings.warn(
+                f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
+                "are compiled instead. Free space on the disk, or delete that folder",
+                stacklevel=2,
+            )
+
+
+# <<< shared: cache
+
+
+# >>> shared: estimator 1
+BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
+COMMON = {  # The rules of the parameters that mean the same everywhere.
+    "class_weight": "None, 'balanced' or a dict from class to factor",
+    "n_jobs": "None, an integer >= 1 or an integer <= -1",
+    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "callback": "None or a function",
+}
+KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+    "a number": lambda v: v == v,
+    "a finite number": lambda v: abs(v) < np.inf,
+    "a share": lambda v: v == v,
+    "an integer": lambda v: isinstance(v, (int, np.integer)),
+    "a function": callable,
+    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
+    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
+}
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
     """The result is not as exact as asked for."""
-
-
-def kernel(function=None, **options):
-    """njit with a disk cache; without one where no folder for it can be written."""
-    if function is None:
-        return lambda f: kernel(f, **options)
-    cache = function.__module__ != "__main__"  # run as a script, the file is another module
-    try:
-        compiled = njit(cache=cache, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if cache else ():
-        setattr(compiled._cache, name, _spared(compiled._cache, name))
-    return compiled
-
-
-def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
-    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
-    function, index = getattr(cache, name), cache._cache_file._index_path
-
-    def spared(*args):
-        try:
-            return function(*args)
-        except Exception as error:  # damaged files make unpickling and linking raise anything
-            with suppress(OSError):
-                os.unlink(index)  # or it might lead to the data of an earlier version
-            if not told:
-                told.append(name)
-                warnings.warn(
-                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                    "are compiled instead. Free space on the disk, or delete that folder",
-                    stacklevel=2,
-                )
-
-    return spared
 
 
 def all_or_nothing(fit):
@@ -163,169 +1273,31 @@ def all_or_nothing(fit):
     return whole
 
 
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+def follows(value, rule):
+    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+                return True
+        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
+            pass
+    return False
 
 
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _build(header, arrays, known, path, place=""):
-    """The model of a header and of the arrays at its place, with all models inside it."""
-    name = header["class"]
-    if name not in known:
-        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
-    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
-    known = known | {kind.__name__: kind for kind in cls._own_members}
-    for name, value in header["models"].items():
-        parts = value if isinstance(value, list) else [value]
-        built = [
-            _build(part, arrays, known, path, f"{place}{name}/{t}/")
-            if isinstance(part, dict)
-            else part
-            for t, part in enumerate(parts)
-        ]
-        if name in header["names"]:
-            pairs = zip(header["names"][name], built, strict=True)
-            built = [part if given is None else (given, part) for given, part in pairs]
-        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
-    if set(params) - set(cls._param_names()):
-        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-    model = cls(**params)
-    is_name = re.compile(r"[a-z]\w*_").fullmatch
-    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-    try:
-        good = model._is_intact() if fitted or not place else True
-    except Exception:  # damaged values may raise anything
-        good = False
-    if not good:
-        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
-    return model
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-def _at_least(low):
-    """A rule for whole numbers."""
-    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
-
-
-def _one_of(*choices):
-    """A rule for names."""
-    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
-
-
-COMMON = {  # rules of the parameters that mean the same everywhere
-    "class_weight": (
-        lambda v: v is None or isinstance(v, dict) or v == "balanced",
-        "None, 'balanced' or a dict from class to factor",
-    ),
-    "n_jobs": (
-        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
-        "None, a number of threads, or -1 for all processors",
-    ),
-    "random_state": (
-        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
-        "None, an integer >= 0, a RandomState or a Generator",
-    ),
-    "callback": (lambda v: v is None or callable(v), "None or a function"),
-}
-
-
-def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
-
-
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+@cache
+def _alternatives(rule):
+    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
+    if rule in KINDS:
+        return [(KINDS[rule], ())]
+    found = []
+    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for part in re.split(r", | or ", plain):
+        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
+        literal = None if kind in KINDS else ast.literal_eval(kind)
+        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+        pairs = [limit.split() for limit in limits]
+        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return found
 
 
 def _labels(y, who):
@@ -357,19 +1329,18 @@ def _is_missing(value):
     """Whether an object stands for a missing value: None, NaN and those of pandas."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
         return True
 
 
-class _Protocol:
-    """What all estimators share: parameters, validation, labels, score, model files."""
+class _Estimator:
+    """What all estimators share: parameters, checks, labels, predict, score, report."""
 
-    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
-    class_weight = None  # a parameter of classifiers
+    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
+    class_weight = None  # Classifiers have it as a parameter.
     _allow_nan = False
     _multi_class = False
-    _own_members = ()  # classes of this file that may be inside the model
-    _rules = {}
+    _rules = {}  # The rule of each parameter, a text that `follows` reads.
 
     def _set(self, params):
         """Keep the constructor's arguments, given as its locals(), unchanged."""
@@ -381,39 +1352,20 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
-        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
-        params = {name: getattr(self, name) for name in self._param_names()}
-        for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
-                path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
-        return params
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for path, value in sorted(params.items()):  # an estimator before its own parameters
-            name, _, inner = path.partition("__")
-            place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
-            if inner and isinstance(old, (list, tuple)):
-                place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                names = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
-            if inner:
-                inside[place].set_params(**{inner: value})
-                continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+        for name, value in params.items():
+            if name not in self._param_names():
+                self._refuse_param(name)
             setattr(self, name, value)
         return self
+
+    def _refuse_param(self, name):
+        names = ", ".join(self._param_names())
+        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
@@ -475,26 +1427,15 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
-        for name, (test, rule) in (common | self._rules).items():
+        """Every parameter against its rule in `_rules` or COMMON."""
+        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
+        for name, rule in rules.items():
             value = getattr(self, name)
-            try:
-                good = test(value)
-            except TypeError:
-                good = False
-            if not good:
+            if not follows(value, rule):
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -540,29 +1481,41 @@ class _Protocol:
                 f"{who}: found array with 0 feature(s) (shape={X.shape}) "
                 "while a minimum of 1 is required."
             )
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
-        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
-            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                    f"column {column}; fill in or drop such cells first"
-                )
-            if (abs(X) >= BOUND).any():
-                row, column = np.argwhere(abs(X) >= BOUND)[0]
-                raise ValueError(
-                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                    f"scale X, numbers have to be below {BOUND:g}"
-                )
+        self._check_finite(X)
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            return X
-        seen = getattr(self, "feature_names_in_", None)
+        else:
+            self._check_names(names, d)
+        return X
+
+    def _check_finite(self, X):
+        """One quick pass over X; the exact look only on suspicion."""
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if square < BOUND**2:
+            return
+        who = type(self).__name__
+        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                f"column {column}; fill in or drop such cells first"
+            )
+        large = abs(X) >= BOUND
+        if large.any():
+            row, column = np.argwhere(large)[0]
+            raise ValueError(
+                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                f"scale X, numbers have to be below {BOUND:g}"
+            )
+
+    def _check_names(self, names, d):
+        """Names and number of the features, against those of fit."""
+        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
@@ -573,14 +1526,12 @@ class _Protocol:
                 f"X has {d} features, but {who} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        if (names is None) != (seen is None):
-            has, lacks = (
-                ("X has", f"{who} was fitted without")
-                if seen is None
-                else ("X does not have valid", f"{who} was fitted with")
-            )
-            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
-        return X
+        if names is not None and seen is None:
+            text = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(text, stacklevel=4)
+        if names is None and seen is not None:
+            text = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _numbers(self, X):
         """X as numbers; the gaps of a frame's nullable columns become NaN."""
@@ -737,6 +1688,139 @@ class _Protocol:
         right = found == self._check_y(y, found.size)
         return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
+    def _report(self, iteration, objective, **info):
+        """Keep the state of an iteration, print it if verbose and show it to the callback; True
+        where that asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.trace_.append(self.objective_)
+        info = {"objective": self.objective_} | info
+        if "residual" in info:
+            self.residual_ = info["residual"]
+        if self.verbose:
+            known = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+        return self.callback is not None and bool(self.callback(self, iteration, info))
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: estimator
+
+
+# >>> shared: files 1
+FORMAT = 2  # The version of the model files.
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # It is a device or a pipe.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        return _checked(header), arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
+
+
+class _Model(_Estimator):
+    """An estimator that is kept in a file."""
+
     def save(self, path, notes=None):
         """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
@@ -755,16 +1839,18 @@ class _Protocol:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
                 with archive.open(part, "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        return cls._build(*cls._read(path), path)
 
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
+    @classmethod
+    def _read(cls, path):
+        """Header of a model of this class, and its arrays by the place of the model in it."""
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
@@ -772,34 +1858,48 @@ class _Protocol:
         for name, value in arrays.items():
             place, slash, last = name.rpartition("/")
             places.setdefault(place + slash, {})[last] = value
-        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+        return header, places
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        """The model of a header and of the arrays at its place, checked; `known` are the classes
+        of models inside models."""
+        params, fitted = header["params"], header["values"] | places.get(place, {})
+        if header["models"] or set(params) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**params)
+        is_name = re.compile(r"[a-z]\w*_").fullmatch
+        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
+        try:
+            good = model._is_intact() if fitted or not place else True
+        except Exception:  # Damaged values may raise anything.
+            good = False
+        if not good:
+            raise ValueError(
+                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
+            )
+        return model
 
     def _pack(self, arrays, place=""):
-        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        """Header of the model; its arrays go to `arrays`, with the place before their names."""
         header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
-        for name, value in (params | fitted).items():
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            names = [part[0] if _is_pair(part) else None for part in parts]
-            parts = [part[1] if _is_pair(part) else part for part in parts]
-            if any(names) or any(hasattr(part, "_pack") for part in parts):
-                packed = [
-                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-                    for t, part in enumerate(parts)
-                ]
-                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
-            elif name in fitted and isinstance(value, np.ndarray):
-                texts = value.dtype == object
-                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-            elif name in fitted:
-                header["values"][name] = value
-            elif isinstance(value, dict):  # json would turn its keys into texts
-                header["params"][name] = {"pairs": [*value.items()]}
-            else:
-                header["params"][name] = None if isinstance(value, RANDOM) else value
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in (self.get_params(deep=False) | fitted).items():
+            if name != "callback":
+                self._pack_value(name, value, header, arrays, place)
         return header
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """Put a parameter or a fitted attribute into the header or among the arrays."""
+        if not name.endswith("_"):
+            value = None if isinstance(value, RANDOM) else value
+            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
+            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
+        elif isinstance(value, np.ndarray):
+            texts = value.dtype == object
+            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+        else:
+            header["values"][name] = value
 
     def _is_intact(self):
         """Whether what a file said fits together, all that predict uses: kernels check no bounds.
@@ -826,770 +1926,15 @@ class _Protocol:
         return good and bool(np.isfinite(value).all())
 
 
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
+# <<< shared: files
 
 
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
+# -- estimator ------------------------------------------------------------------------------------
+ASYMMETRY = 1e-8  # A given kernel matrix may have this much, relative to entry and lengths.
+KERNEL_LIMIT = 1e150  # Below this, squares of kernel values are finite.
 
 
-# <<< shared: protocol
-
-
-# -- kernels ------------------------------------------------------------------------------------
-@kernel(fastmath=LANES)
-def _gains(g, live, eta, q_i, low, unit, eta_i, h, gain, bits):
-    """What each pair (i, k) gains, for a block of k; the largest as the integer of its bits,
-    which order floats >= 0 and whose maximum vectorises."""
-    twice = np.float32(2.0 * h)
-    for k in range(len(g)):
-        fall = np.float32((g[k] - low) * unit)
-        value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
-        gain[k] = value if live[k] > 0 else np.float32(0.0)
-    best = np.int32(0)
-    for k in range(len(bits)):
-        best = max(best, bits[k])
-    return best
-
-
-@kernel(fastmath=LANES)
-def _shift(g, bits, q_i, q_j, step):
-    """Move a block of the gradient; its smallest, as an integer in the order of the floats."""
-    for k in range(len(g)):
-        g[k] += step * (np.float64(q_i[k]) - np.float64(q_j[k]))
-    best = np.int64(ORDER)
-    for k in range(len(bits)):
-        best = min(best, bits[k] ^ ((bits[k] >> 63) & ORDER))
-    return best
-
-
-@kernel(fastmath=LANES)
-def _follow(a, c, far, lin, square, sigma, s, g):
-    """The best s for these a, (7): |w| <= 1, sigma what is there without a multiplier."""
-    for k in range(len(a)):
-        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
-    new = max(sigma, 0.5 * math.sqrt(max(square, 0.0)))
-    ratio = s / new
-    for k in range(len(a)):
-        rest = c[k] * a[k] + far[k]
-        g[k] = (g[k] - rest) * ratio + rest
-    return new
-
-
-@kernel(fastmath=LANES)
-def _smo(table, where, diag, c, far, lin, square, sigma, s, fixed, tol, unit, pairs,
-         a, g, live, gain, eta):  # fmt: skip
-    """Move weight between pairs of a until the gradient g where there is some is nowhere above
-    the smallest by more than tol, among the rows of Q in the table. Unless fixed, s follows.
-    Rows that must not get any have `far` in their gradient. Returns s and the pairs moved."""
-    n = len(a)
-    bits, order = gain.view(np.int32), g.view(np.int64)
-    i, since = -1, 1
-    for pair in range(pairs):
-        if i < 0:
-            h, i = 0.5 / s, 0
-            for k in range(n):
-                eta[k] = diag[k] * h + c[k]
-                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
-                if g[k] < g[i]:
-                    i = k
-        low, q_i = g[i], table[where[i]]
-        top, start = np.int32(0), 0
-        for first in range(0, n, BLOCK):
-            part = slice(first, first + BLOCK)
-            best = _gains(g[part], live[part], eta[part], q_i[part], low, unit, eta[i], h,
-                          gain[part], bits[part])  # fmt: skip
-            if best > top:
-                top, start = best, first
-        j = start
-        while bits[j] != top and j < n - 1:  # found before the end, whatever the numbers are
-            j += 1
-        solved = top == 0
-        if g[j] - low <= tol and not solved:
-            high = low
-            for k in range(n):
-                if live[k] > 0 and g[k] > high:
-                    high = g[k]
-            solved = high - low <= tol
-        if solved and (fixed or since == 0):
-            return s, pair
-        if not fixed and (solved or since == FOLLOW):
-            s, i, since = _follow(a, c, far, lin, square, sigma, s, g), -1, 0
-            continue
-        q_j = table[where[j]]
-        move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
-        if not move < a[j]:
-            move, live[j] = a[j], 0.0
-        a[i] += move
-        a[j] -= move
-        live[i] = 1.0
-        g[i] += move * c[i]
-        g[j] -= move * c[j]
-        lowest, start = np.int64(ORDER), 0
-        for first in range(0, n, BLOCK):
-            part = slice(first, first + BLOCK)
-            least = _shift(g[part], order[part], q_i[part], q_j[part], move * h)
-            if least < lowest:
-                lowest, start = least, first
-        i = start
-        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest and i < n - 1:
-            i += 1
-        since += 1
-    return s, pairs
-
-
-@kernel(fastmath={"contract"})
-def _exp(x, whole):
-    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
-    above 0 by rounding counts as 0."""
-    for k in range(len(x)):
-        value = min(max(x[k], -700.0), 0.0)
-        whole[k] = value * (1.0 / LOG2_HIGH) + ROUND  # its last bits are the power of 2
-        power = whole[k] - ROUND
-        r = value - power * LOG2_HIGH - power * LOG2_LOW
-        series = 1.0 / 479001600.0
-        series = series * r + 1.0 / 39916800.0
-        series = series * r + 1.0 / 3628800.0
-        series = series * r + 1.0 / 362880.0
-        series = series * r + 1.0 / 40320.0
-        series = series * r + 1.0 / 5040.0
-        series = series * r + 1.0 / 720.0
-        series = series * r + 1.0 / 120.0
-        series = series * r + 1.0 / 24.0
-        series = series * r + 1.0 / 6.0
-        series = series * r + 0.5
-        series = series * r + 1.0
-        x[k] = series * r + 1.0
-    bits, powers = x.view(np.int64), whole.view(np.int64)
-    for k in range(len(bits)):
-        bits[k] += powers[k] << 52
-
-
-@kernel
-def _near(values, X, Z, gamma, squares, others):
-    """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
-    may have left an error that the exponential would show."""
-    for i in range(len(X)):
-        for j in range(len(Z)):
-            size = squares[i] + others[j]
-            if size > LONG and values[i, j] > -FADED - LOST * size:
-                total = 0.0
-                for k in range(X.shape[1]):
-                    total += (X[i, k] - Z[j, k]) ** 2
-                values[i, j] = -gamma * total
-
-
-# -- kernel values ------------------------------------------------------------------------------
-def _kernel_to(kind, Z, gamma, degree, coef0):
-    """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
-    if kind == "precomputed":
-        return lambda X, dtype, first=0: (X[:, first:] + 1.0).astype(dtype, copy=False)
-    if kind != "rbf":
-        right = np.ascontiguousarray(Z.T)
-        factor, shift, power = (1.0, 0.0, 1) if kind == "linear" else (gamma, coef0, degree)
-
-        def polynomial(X, dtype, first=0):
-            values = factor * (X @ right[:, first:]) + shift
-            return (values**power + 1.0).astype(dtype, copy=False)
-
-        return polynomial
-    centre, unit, root = Z.mean(axis=0), np.ones(len(Z)), math.sqrt(2.0 * gamma)
-    short = root * (Z - centre)
-    others = 0.5 * (short**2).sum(axis=1)
-    right = np.ascontiguousarray(np.column_stack((short, unit, -others)).T)
-    longest = others.max(initial=0.0)
-
-    def rbf(X, dtype, first=0):
-        short = root * (X - centre)
-        squares = 0.5 * (short**2).sum(axis=1)
-        left = np.column_stack((short, -squares, np.ones(len(X))))
-        values = left @ right[:, first:]  # -gamma |x - z|^2
-        if squares.max(initial=0.0) + longest > LONG:
-            _near(values, X, Z[first:], gamma, squares, others[first:])
-        return _exp_plus_1(values).astype(dtype, copy=False)
-
-    return rbf
-
-
-def _exp_plus_1(values):
-    """exp(values) + 1, in place."""
-    flat = values.reshape(-1)
-    _exp(flat, np.empty(flat.size))
-    values += 1.0
-    return values
-
-
-def _slots(n, megabytes, dtype):
-    """How many of the n rows of Q fit."""
-    return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
-
-
-def _lacking(K):
-    """What has to be added to the diagonal of the symmetric K, up to a factor of 10, so that it has
-    no negative eigenvalue: 0 if that is rounding.
-
-    K is semi-definite to NEGATIVE of its trace if and only if Cholesky's method runs through with
-    that much added: a third of n^3 multiplications, and all rows are looked at. Each row and
-    column counts in units of its own k(x, x).
-    """
-    n, diag = len(K), K.diagonal().copy()
-    unit = np.sqrt(np.where(diag > 0.0, diag, 1.0))
-    scaled = K / unit / unit[:, None]
-    scaled[np.diag_indices(n)] += NEGATIVE * n
-    lacking = 0.0
-    while True:
-        try:
-            np.linalg.cholesky(scaled)
-            return lacking
-        except np.linalg.LinAlgError:
-            lacking = 10.0 * lacking or NEGATIVE * n * float(abs(K).max())
-            scaled = K + lacking * np.eye(n)
-
-
-def _chunks(n, width=None):
-    """Slices of n rows, so many that their kernel values with `width` others stay in the cache."""
-    size = max(8, CELLS // (width or n))
-    return (slice(first, min(first + size, n)) for first in range(0, n, size))
-
-
-def _mean_distance(X, weight, table=None):
-    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
-    distances from row i to rows j >= i are left in the table, if there is one."""
-    X = X - X.mean(axis=0)
-    squares, unit, total = (X**2).sum(axis=1), np.ones(len(X)), 0.0
-    left = np.column_stack((-2.0 * X, squares, unit))
-    right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
-    weight = weight / weight.max()
-    for part in _chunks(len(X)):
-        distance = left[part] @ right[:, part.start :]
-        np.maximum(distance, 0.0, out=distance)
-        if table is not None:
-            table[part, part.start :] = distance
-        np.sqrt(distance, out=distance)
-        distance[:, : len(distance)] *= 0.5  # here are both orders of a pair, later only one
-        total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
-    return total / weight.sum() ** 2
-
-
-class _Rows:
-    """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
-    power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
-
-    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None):
-        self.kernel_to_X, self.X, self.y = kernel_to_X, X, y
-        self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), TINY)))
-        self.diag = diag / self.unit
-        n = y.size
-        self.order = self.starts = np.arange(n)
-        if X.shape[1] < n:  # no given kernel matrix, whose rows are no x
-            self.order = (X * np.sqrt(np.arange(1.0, X.shape[1] + 1.0))).sum(axis=1).argsort()
-            new = (X[self.order[1:]] != X[self.order[:-1]]).any(axis=1)
-            self.starts = np.flatnonzero(np.append(True, new))
-        slots = _slots(n, megabytes, dtype)
-        self.table = np.empty((slots, n), dtype) if squares is None else squares
-        self.where, self.used = np.full(n, -1), np.zeros(slots, np.int64)
-        self.clock, self.complete = 0, slots == n
-        if self.complete:
-            for part in _chunks(n):
-                if squares is None:
-                    block = self.compute(part, dtype, part.start)
-                else:  # of distances, which the rbf kernel's width has needed
-                    block = -gamma * squares[part, part.start :].astype(np.float64)
-                    block = self.signed(_exp_plus_1(block), part, part.start)
-                self.table[part, part.start :] = block
-                end = -(-part.stop // BLOCK) * BLOCK
-                self.table[part.stop : end, part] = self.table[part, part.stop : end].T
-            for i in range(BLOCK, n, BLOCK):  # the other half, in squares that stay in the cache
-                for j in range(0, i, BLOCK):
-                    low, high = slice(i, i + BLOCK), slice(j, j + BLOCK)
-                    self.table[low, high] = self.table[high, low].T
-            self.where[:] = np.arange(n)
-
-    def merged(self, b, Qb):
-        """Coefficients and margins with one entry for all rows with the same x: their phi cancel
-        exactly, and products of the two are inner products as before."""
-        signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
-        first = self.order[self.starts]
-        return signed, Qb[:, first] * self.y[first]
-
-    def load(self, wanted):
-        """Have these rows in the table, new ones where the longest unused were."""
-        self.clock += 1
-        held = self.where[wanted]
-        missing = wanted[held < 0]
-        self.used[held[held >= 0]] = self.clock
-        slots = self.used.argsort(kind="stable")[: missing.size]
-        self.where[np.isin(self.where, slots)] = -1
-        for part in _chunks(missing.size, self.y.size):
-            self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
-        self.where[missing], self.used[slots] = slots, self.clock
-
-    def compute(self, part, dtype=np.float64, first=0):
-        """These rows, from column `first` on."""
-        return self.signed(self.kernel_to_X(self.X[part], dtype, first), part, first)
-
-    def signed(self, block, part, first):
-        """Rows of k + 1, in place as rows of Q."""
-        block *= (self.y[part, None] / self.unit).astype(block.dtype)
-        block *= self.y[first:].astype(block.dtype)
-        numbers = np.arange(self.y.size)[part] - first
-        block[np.arange(len(block)), numbers] = self.diag[part]
-        return block
-
-    def times(self, *parts, exact=False):
-        """Q b for each row b of the parts, from the table or from exact kernel values."""
-        B = np.concatenate(parts)
-        out = np.zeros(B.shape)
-        held = self.complete and not (exact and self.table.dtype == np.float32)
-        for part in _chunks(B.shape[1]):
-            if held:
-                out += B[:, part].astype(self.table.dtype) @ self.table[part]
-            else:  # Q is symmetric
-                block = self.compute(part, np.float64, part.start)
-                out[:, part.start :] += B[:, part] @ block
-                out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
-        return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
-
-
-# -- Algorithm 1 --------------------------------------------------------------------------------
-def _visit(rows, a, Qa, inside, c, lin, square, sigma, s, tol, pairs, fixed=False):
-    """SMO on one member, among the rows inside its sample; a and Qa = Q a are updated. Returns s
-    and the pairs that were left."""
-    few, known, goal = max(1, len(rows.table) // 4), np.flatnonzero(inside), tol
-    live, gain, eta = np.empty((3, a.size), np.float32)
-    while pairs > 0:
-        g, out = (Qa + lin) * (0.5 / s) + c * a, ~inside
-        unit = 1.0 / max(abs(g).max(), TINY)
-        if not rows.complete:  # work on the rows that violate most
-            order = known[g[known].argsort()]
-            losing = order[a[order] > 0][-few:]
-            worst = g[losing[-1]] - g[order[0]]
-            if worst <= tol:
-                break
-            rows.load(np.union1d(order[:few], losing))
-            goal, out = max(tol, DEEPER * worst), out | (rows.where < 0)
-        # above all that the other rows can have, also when s falls
-        high = a.sum() * rows.diag.max() + abs(lin).max()
-        far = np.where(out, 8.0 * (1.0 / unit + high / (sigma or s)), 0.0)
-        g += far
-        s, moved = _smo(rows.table, rows.where, rows.diag, c, far, lin, square, sigma, s, fixed,
-                        goal, unit, pairs, a, g, live, gain, eta)  # fmt: skip
-        np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
-        pairs -= moved
-        if rows.complete:
-            break
-    return s, pairs
-
-
-def _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta):
-    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
-    sum_b, sum_M, short = b.sum(axis=0), M.sum(axis=0), False
-    weak = WEAK * rows.diag.mean()
-    eps = weak if sigma < weak else 0.0
-    for t in range(len(a)):
-        q, Mq = eps * b[t] - mu * (sum_b - b[t]), eps * M[t] - mu * (sum_M - M[t])
-        square, low = 4.0 * float(q @ Mq), sigma + eps
-        s, left = _visit(rows, a[t], Qa[t], inside[t], c[t], 2.0 * Mq, square, low,
-                         low + float(lam[t]), delta, VISIT * a.shape[1])  # fmt: skip
-        sum_b -= b[t]
-        sum_M -= M[t]
-        b[t], M[t] = (0.5 * a[t] + q) / s, (0.5 * Qa[t] + Mq) / s  # (5)
-        sum_b += b[t]
-        sum_M += M[t]
-        lam[t] = max(s - low, 0.0)
-        short = short or left == 0
-    return short
-
-
-def _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick):
-    """Newton's method on the optimality conditions of all members, each held near its b by eps.
-    Returns a, b and lam, or None if it does not settle from here or has to stop."""
-    T, inside, live = len(a), p > 0, a > 0
-    try:
-        for _ in range(STEPS):
-            t, i = np.nonzero(live)  # member and row of each unknown
-            if t.size > SUPPORT or tick():
-                break
-            known, at = np.unique(i, return_inverse=True)
-            Q = rows.compute(known)
-            N = np.linalg.inv(np.diag(own + eps + lam) + mu)  # w = N (u + 2 eps w_old) / 2
-            H = 0.5 * N[t[:, None], t] * Q[at][:, i]
-            H[np.diag_indices(t.size)] += 1.0 / p[t, i]
-            member = np.equal.outer(t, np.arange(T)).astype(float)
-            solved = np.linalg.solve(H, np.column_stack((member, eps * (N @ M)[t, i])))
-            unit, shift = solved[:, :T], solved[:, T]
-            sums = member.T @ unit
-            rho = np.linalg.solve(sums, total + member.T @ shift)
-            new = np.zeros(a.shape)
-            new[t, i] = unit @ rho - shift
-            Qa = new[:, known] @ Q
-            new_b, new_M = N @ (0.5 * new + eps * b), N @ (0.5 * Qa + eps * M)
-            gram = new_b @ new_M.T
-            norm = np.sqrt(np.maximum(gram.diagonal(), 0.0))
-            step, bound = np.zeros(T), (lam > 0) | (norm > 1.0)
-            if bound.any():  # 1 / |w| is almost linear in lam
-                turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
-                turn -= unit @ np.linalg.solve(sums, member.T @ turn)
-                slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
-                step[bound] = np.linalg.solve(slope[bound][:, bound], (norm**2 * (1 - norm))[bound])
-            step = np.maximum(step, -lam)
-            was, live = live, inside & (new_M < rho[:, None])
-            if (was == live).all() and (abs(step) <= SETTLED * (own + eps + lam)).all():
-                return new, new_b, lam
-            lam = lam + step
-    except np.linalg.LinAlgError:
-        pass
-    return None
-
-
-def _best_rho(M, p, total):
-    """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2, each member: Newton from above."""
-    rho = M.max(axis=1) + total / p.sum(axis=1)
-    while True:
-        below = np.where(M <= rho[:, None], p, 0.0)  # never empty, however large M is
-        new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
-        if not (new < rho).any():
-            return rho
-        rho = np.minimum(new, rho)
-
-
-def _certificate(a, u, w, M, lam, p, total, mu, own, sizes, length=1.0, off=OFF * EPS):
-    """At the members w, scaled into |w| <= 1: the objective, its gap to the better of two lower
-    bounds, the part of it that is rounding, rho, the inner products and the scale.
-
-    Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
-    products: coefficients and values at each x, the lengths of whose phi are given, or with
-    explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
-    with b or of |w|^2: values are off by the part `off` of them where roundings are independent.
-    """
-    gram, (A, B) = w[0] @ w[1].T, sizes
-    scale = 1.0 / np.sqrt(np.maximum(gram.diagonal() + off * B**2, 1.0))
-    M, w = M * scale[:, None], [part * scale[:, None] for part in w]
-    gram, B = gram * np.outer(scale, scale), B * scale
-    rho = _best_rho(M, p, total)
-    penalty = own * gram.trace() + mu * gram.sum()
-    loss = 0.5 * (p * np.maximum(rho[:, None] - M, 0.0) ** 2).sum()
-    objective = loss - total * rho.sum() + penalty
-    slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
-    # the penalty is above its tangent at these members, and what is left is least on the spheres
-    rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
-    square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
-    size, blur = np.sqrt(((length * rest[0]) ** 2).sum(axis=1)), off * (A + 2.0 * own * B)
-    blur = blur + 2.0 * off * mu * B.sum()
-    reach = np.sqrt(square + 2.0 * size * blur + blur**2)
-    bound, blurred = -penalty - reach.sum(), (reach - np.sqrt(square)).sum()
-    d = own + lam
-    if d.min() > SETTLED * (d.max() + mu):  # the dual at these multipliers
-        U = u[0] @ u[1].T / np.outer(d, d)
-        least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
-        size = np.sqrt(((length * u[0]) ** 2).sum(axis=1))
-        blur = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
-        if -0.25 * least - lam.sum() - blur > bound:
-            bound, blurred = -0.25 * least - lam.sum() - blur, blur
-    lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
-    lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
-    gap = max(objective + slack - bound, blurred) + lost
-    return float(objective), float(gap), float(lost + blurred), rho, gram, scale
-
-
-# -- explicit phi: the linear kernel, and others of low rank --------------------------------------
-class _Points:
-    """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
-
-    For the interior point method each phi is given in coordinates of an orthonormal basis of the
-    span, whose first direction is that of the mean.
-    """
-
-    def __init__(self, X, y):
-        self.y, self.mean = y, np.append(X.mean(axis=0), 1.0)
-        self.X = X - self.mean[:-1]
-        apart = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
-        self.basis, images = np.linalg.qr(apart)
-        self.squares = (self.X**2).sum(axis=1) + 1.0
-        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
-
-    def margins(self, W):
-        """y_i w.phi(x_i)"""
-        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
-        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
-
-    def pull(self, a):
-        """sum_i a_i y_i phi(x_i)"""
-        a = a * self.y
-        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
-        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
-
-
-class _Factor:
-    """Explicit phi for a kernel matrix of low rank, by Cholesky's method with pivots."""
-
-    def __init__(self, rows):
-        left = rows.diag.copy()
-        edge = NEARLY * SETTLED * left.max()
-        L = np.empty((min(RANK, len(left)), len(left)))
-        for k in range(len(L)):
-            i = int(left.argmax())
-            if left[i] <= edge:
-                L = L[:k]
-                break
-            L[k] = (rows.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(left[i])
-            left -= L[k] ** 2
-            left[i] = 0.0
-        self.exact = bool(left.max() <= edge)
-        self.coordinates, self.basis = np.ascontiguousarray(L.T), np.eye(len(L))
-        self.squares = rows.diag
-
-    def margins(self, W):
-        """y_i w.phi(x_i)"""
-        return W @ self.coordinates.T
-
-    def pull(self, a):
-        """sum_i a_i y_i phi(x_i)"""
-        return a @ self.coordinates
-
-
-def _coefficients(points, W, a, lam, mu, own):
-    """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the least
-    change that is left to be made, if possible among the rows with some a."""
-    b = 0.5 * np.linalg.solve(np.diag(np.maximum(own + lam, TINY)) + mu, a)
-    if not abs(W - points.pull(b)).max() <= NEARLY * abs(W).max():
-        b = np.zeros(a.shape)
-    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
-        rest = (W - points.pull(b)) @ points.basis
-        b[:, rows] += np.linalg.lstsq(points.coordinates[rows].T, rest.T, rcond=None)[0].T
-        if abs(W - points.pull(b)).max() <= SETTLED * abs(W).max():
-            break
-    return b
-
-
-def _interior(points, p, nu, mu, ridge, tol, max_iter, report):
-    """The same problem with explicit phi by a primal-dual interior point method, predictor and
-    corrector. Slacks xi = a / p and heights h = margin + xi - rho stay above 0; s = (1, w) and its
-    multiplier z = (2 lam, -2 lam w) stay in the cone |w| <= 1, scaled as Nesterov and Todd do.
-    All products, xi h and s.z / sum p, go to 0 together."""
-    T, F, P = len(p), points.coordinates, p.sum(axis=1)
-    mu = mu if T > 1 else 0.0
-    total, own, eye = nu / T, ridge + max(T - 2, 0) * mu, np.eye(F.shape[1])
-    u = (total * p / P[:, None]) @ F
-    length = np.sqrt((u**2).sum(axis=1))
-    w = u / np.maximum(2.0 * np.maximum(own + mu * T, length), TINY)[:, None]
-    M = w @ F.T
-    rho = _best_rho(M, p, total)
-    apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
-    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
-    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
-    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + total * apart[:, 0]
-    best, since = None, 0
-    for iteration in range(1, max_iter + 1):
-        found = _explicit_certificate(points, w, xi, 0.5 * z[:, 0], p, total, mu, own, tol)
-        since += 1
-        if best is None or found[1] < best[1]:
-            best, since = found, 0
-        objective, gap, lost = best[:3]
-        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
-            break
-        if gap <= tol * abs(objective) or since == PATIENCE:
-            break
-        s = np.column_stack((np.ones(T), w))
-        det_s, det_z = _det(s), _det(z)
-        if not min(det_s.min(), det_z.min()) > 0.0:
-            break  # rounding has brought a member to the very edge
-        root_s, root_z = np.sqrt(det_s)[:, None], np.sqrt(det_z)[:, None]
-        eta = (root_s / root_z)[:, 0]  # the scaling squared is eta (2 bar bar' - J)
-        bar = s / root_s + z / root_z * np.append(1.0, -np.ones(w.shape[1]))
-        bar /= np.sqrt(_det(bar))[:, None]
-        scaled = _scaling(z, bar, eta)
-        both = xi + h
-        tau = p * xi / both  # what a row's slack gives way, in units of the margin
-        weight = tau.sum(axis=1)
-        middle = (tau @ F) / weight[:, None]
-        B = np.empty((T, len(eye), len(eye)))
-        for t in range(T):
-            R = F - middle[t]
-            B[t] = (R.T * tau[t]) @ R + (2.0 * own + 1.0 / eta[t]) * eye
-            B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
-        if not np.isfinite(B).all():
-            break
-        unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
-        unit = unit[:, :, None] * unit[:, None, :]
-        inverse = np.linalg.inv(B * unit + RIDGE * eye) * unit
-        joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
-        off_w = 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
-        off_rho = (p * xi).sum(axis=1) - total
-        off_h = w @ F.T + xi - rho[:, None] - h
-        near = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
-        want_h, want_s = -xi * h, -_jordan(scaled, scaled)  # the predictor aims at 0
-        for corrector in (False, True):
-            e = (want_h - xi * off_h) / both
-            pe = (p * e).sum(axis=1)
-            push = _scaling(_divide(want_s, scaled), bar, eta, inverse=True)
-            right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle + push[:, 1:]
-            dw = np.einsum("tij,tj->ti", inverse, right)
-            if joint is not None:
-                dw -= 2.0 * mu * inverse @ (joint @ dw.sum(axis=0))
-            ds = np.column_stack((np.zeros(T), dw))
-            dz = push - _scaling(_scaling(ds, bar, eta, inverse=True), bar, eta, inverse=True)
-            drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
-            dM = dw @ F.T - drho[:, None]
-            dxi = e - xi / both * dM
-            dh = dM + dxi + off_h
-            moves = -dxi / xi, -dh / h, _leave(s, ds), _leave(z, dz)
-            step = min(BACK / max(BACK, float(move.max())) for move in moves)
-            if not corrector:
-                after = (p * (xi + step * dxi) * (h + step * dh)).sum()
-                after += ((s + step * ds) * (z + step * dz)).sum()
-                aim = near * min(1.0, max(after / (2.0 * P.sum() * near), 0.0)) ** 3
-                want_h = aim - xi * h - dxi * dh
-                want_s -= _jordan(_scaling(ds, bar, eta, inverse=True), _scaling(dz, bar, eta))
-                want_s[:, 0] += aim * P
-        if not (step > 0.0 and np.isfinite(dw).all()):
-            break
-        w, rho, z = w + step * dw, rho + step * drho, z + step * dz
-        xi, h = xi + step * dxi, h + step * dh
-    return best[3:]
-
-
-def _det(x):
-    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
-    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
-    return (x[:, 0] - size) * (x[:, 0] + size)
-
-
-def _jordan(x, y):
-    """The product of the cone's algebra, each row."""
-    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
-    return np.column_stack(((x * y).sum(axis=1), rest))
-
-
-def _divide(x, y):
-    """What times y gives x in the cone's algebra, each row."""
-    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _det(y)
-    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
-
-
-def _scaling(x, bar, eta, inverse=False):
-    """The scaling of Nesterov and Todd, root(eta) (2 v v' - J), or its inverse, times each row."""
-    v = bar + np.eye(1, bar.shape[1])
-    v /= np.sqrt(2.0 * v[:, :1])
-    if inverse:
-        v[:, 1:] *= -1.0
-    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
-    out[:, 0] -= 2.0 * x[:, 0]
-    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
-
-
-def _leave(x, dx):
-    """1 / step at which x + step dx leaves the cone, each row; 0 or less if never."""
-    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _det(x)
-    inside = middle**2 - _det(dx) / _det(x)
-    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
-
-
-def _explicit_certificate(points, w, xi, lam, p, total, mu, own, tol):
-    """The certificate at members w in coordinates, with one of two points of the dual: the slacks
-    of these members, which are sparse, or those of the method if only they are good enough. Then
-    what the fit returns of it."""
-    W = w @ points.basis.T
-    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
-    M, found = points.margins(W), []
-    for slack in (np.maximum(_best_rho(M, p, total)[:, None] - M, 0.0), xi):
-        a = p * slack
-        if not a.sum(axis=1).min() > 0.0:
-            continue  # margins so large that rounding hides every slack
-        a *= total / a.sum(axis=1)[:, None]
-        U = points.pull(a)
-        sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
-        objective, gap, lost, rho, gram, scale = _certificate(
-            a, (U, U), (W, W), M, lam, p, total, mu, own, sizes
-        )
-        found.append((objective, gap, lost, lam, rho, gram, W * scale[:, None], a))
-        if gap <= tol * abs(objective):
-            break
-    return min(found, key=lambda one: one[1])
-
-
-# -- all stages -----------------------------------------------------------------------------------
-def _solve(rows, p, nu, mu, ridge, tol, max_iter, paper, report, b=None):
-    """Algorithm 1 from members b, or from 0. `ridge` adds ridge * sum_t |w_t|^2. `paper` leaves out
-    the other stages and goes on while each round moves the members much less than the last."""
-    T, n = p.shape
-    mu = mu if T > 1 else 0.0
-    total, sigma, own = nu / T, ridge + (T - 1) * mu, ridge + max(T - 2, 0) * mu
-    rough = tol >= ROUGH and rows.complete and rows.table.dtype == np.float32
-    inside, length = p > 0, np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
-    c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
-    a = total * p / p.sum(axis=1)[:, None]
-    b = np.zeros((T, n)) if b is None else b.copy()
-    Qa, M = rows.times(a, b)
-    lam, delta, last, newton, eps = np.ones(T), FIRST * nu, np.inf, False, 0.0
-    iteration, stopped, polish, factor = 0, False, False, None
-    best, state, members = np.inf, (), ()
-
-    def tick(*_):
-        """Count a step inside a stage; True when the fit has to end."""
-        nonlocal iteration, stopped
-        iteration += 1
-        stopped = report(iteration, *state) or iteration >= max_iter
-        return stopped
-
-    while not stopped:
-        found, short, old_b, old_M = None, False, b.copy(), M.copy()
-        if newton and not polish and factor is None:
-            factor = _Factor(rows)
-            if factor.exact:
-                lam, _, _, W, a = _interior(factor, p, nu, mu, ridge, GOAL * tol, max_iter, tick)
-                found = a, _coefficients(factor, W, a, lam, mu, own), lam
-        elif newton:  # with a proximal term that gets smaller as long as this works
-            least = PROX * abs(state[0])
-            weak = (own + lam).min() < least
-            eps = eps or LOOSE * abs(state[0]) * weak
-            found = _newton(rows, a, b, M, lam, p, total, mu, own, eps, tick)
-            eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
-        if stopped:
-            break
-        if found:
-            a, b, lam = found
-        else:
-            short = _round(rows, a, Qa, b, M, lam, inside, c, mu, sigma, delta)
-        while True:
-            Qa, M = rows.times(a, b, exact=not rough)
-            objective, gap, lost, rho, gram, scale = _certificate(
-                a, rows.merged(a, Qa), rows.merged(b, M), M, lam, p, total, mu, own,
-                [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)], length,
-                OFF * (SINGLE if rough else EPS),
-            )  # fmt: skip
-            if not rough or lost <= GOAL * tol * abs(objective):
-                break
-            rough = False
-        if paper or not gap / abs(objective) >= best:
-            best = gap / abs(objective)
-            state = objective, best, lost / abs(objective)
-            members = lam, rho, gram, b * scale[:, None], a.copy()
-        change = float(((b - old_b) * (M - old_M)).sum())
-        settled = change <= (STILL * tol) ** 2 * float((b * M).sum()) or change > SLOW**2 * last
-        good = gap <= tol * abs(objective)
-        polish = good and not paper and not newton and np.count_nonzero(a) <= POLISH
-        done = good and not polish and (settled or not paper)
-        if tick() or done or lost > max(0.5 * gap, tol * abs(objective)):
-            break  # in the last case what is left of the gap is rounding
-        newton = polish or not paper and (newton or short or iteration % ROUNDS == 0)
-        delta, last = delta * min(NEXT, math.sqrt(GOAL * tol * abs(objective) / gap)), change
-    return members
-
-
-# -- estimator ----------------------------------------------------------------------------------
-class DRM(_Protocol):
+class DRM(_Model):
     """Diversity regularized machine.
 
     Parameters
@@ -1610,9 +1955,9 @@ class DRM(_Protocol):
         "mean_distance" is the paper's 1 / (2 w^2), w the mean distance between training rows;
         "scale" is 1 / (d * variance of X).
     degree : int >= 1
-        Of the poly kernel.
+        Degree of the poly kernel.
     coef0 : float >= 0
-        Of the poly kernel.
+        Constant in the poly kernel.
     sampling : None or "bootstrap"
         None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
         each member its own sample: then they differ.
@@ -1632,7 +1977,7 @@ class DRM(_Protocol):
     random_state : None, int, RandomState or Generator
         Seed of the bootstrap.
     verbose : int
-        1 prints a line an iteration.
+        1 prints one line after every iteration.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops with the last
         members that have a certificate.
@@ -1645,7 +1990,7 @@ class DRM(_Protocol):
     support_ : training rows with a coefficient; support_vectors_ : those rows, if not precomputed
     rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 where |w_t| < 1
     gram_ (T, T) : inner products of the members
-    gamma_ : of the rbf and poly kernels
+    gamma_ : the number used in the rbf and poly kernels
     weights_ (T,) : 1 / T each
     objective_, residual_ : value of the problem, which is below 0; certified duality gap, an
         allowance for rounding included, / |objective_|; infinite if there is no certificate
@@ -1659,21 +2004,18 @@ class DRM(_Protocol):
     """
 
     _rules = {
-        "n_estimators": _at_least(1),
-        "nu": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        "mu": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
-        "kernel": _one_of("rbf", "linear", "poly", "precomputed"),
-        "gamma": (
-            lambda v: v in ("mean_distance", "scale") or 0 < v < np.inf,
-            "'mean_distance', 'scale' or a finite number > 0",
-        ),
-        "degree": _at_least(1),
-        "coef0": (lambda v: 0 <= v < np.inf, "a finite number >= 0"),
-        "sampling": _one_of(None, "bootstrap"),
-        "solver": _one_of("auto", "alternating"),
-        "cache_size": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        "tol": (lambda v: v > 0, "a number > 0"),
-        "max_iter": _at_least(1),
+        "n_estimators": "an integer >= 1",
+        "nu": "a finite number > 0",
+        "mu": "a finite number >= 0",
+        "kernel": "one of 'rbf', 'linear', 'poly', 'precomputed'",
+        "gamma": "'mean_distance', 'scale' or a finite number > 0",
+        "degree": "an integer >= 1",
+        "coef0": "a finite number >= 0",
+        "sampling": "one of None, 'bootstrap'",
+        "solver": "one of 'auto', 'alternating'",
+        "cache_size": "a finite number > 0",
+        "tol": "a number > 0",
+        "max_iter": "an integer >= 1",
     }
 
     def __init__(
@@ -1689,60 +2031,56 @@ class DRM(_Protocol):
         weight of 2 is the row twice."""
         self._check_params()
         data = self._check_fit(X, y, sample_weight)
-        with np.errstate(all="ignore"):  # what is not finite gets no certificate
+        with np.errstate(all="ignore"):  # What is not finite gets no certificate.
             return self._fit(*data)
 
     def _fit(self, X, y, weight):
-        X, lacking = self._check_kernel(X)
-        n, used = len(X), np.flatnonzero(weight)
-        if used.size < n:
-            y, weight = y[used], weight[used]
-            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        # Rows without a weight are left out.
+        n = len(X)
         T = self.n_estimators
-        self.trace_, self.weights_ = [], np.full(T, 1.0 / T)
+        X, lacking = self._check_kernel(X)
+        used = np.flatnonzero(weight)
+        if used.size < n:
+            y = y[used]
+            weight = weight[used]
+            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        self.trace_ = []
+        self.weights_ = np.full(T, 1.0 / T)
+
+        # Kernel values, in units that make phi about 1 long, unless phi is written out.
+        p, ridge, members = self._members(weight)
         dtype = np.float32 if self.solver == "auto" else np.float64
         squares = self._set_gamma(X, weight, dtype)
         diag = self._diagonal(X)
-        v = self._bootstrap(weight) if self.sampling == "bootstrap" else weight[None]
-        one = self.solver == "auto" and self.sampling is None
-        v = v if one else np.repeat(v, T // len(v), axis=0)
-        p = 2.0 / len(v) * v / v.sum(axis=1)[:, None]
-        nu, mu = float(self.nu), float(self.mu)
-        ridge = 2.0 * mu * T * (T - 1) if one else 0.0
-        members = np.zeros(T, np.intp) if one else np.arange(T)
-        lost, unit = 0.0, 1.0
+        rows = None
+        if not self._is_explicit(X, len(p)):
+            gamma = getattr(self, "gamma_", None)
+            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype, squares, gamma)
+        unit = 1.0 if rows is None else rows.unit
+        root = math.sqrt(unit)
+        problem = _problem(p, float(self.nu) / root, float(self.mu) / unit, ridge / unit)
+        lost = 0.0
 
         def report(iteration, objective, residual, rounding):
             nonlocal lost
             lost = rounding
             certified = not lacking and residual >= 0.0
-            return self._report(iteration, unit * objective, residual if certified else math.inf)
+            residual = residual if certified else math.inf
+            return self._report(iteration, unit * objective, residual=residual)
 
-        columns = min(X.shape[1], len(X)) + 1
-        cheap = len(v) * len(X) * columns**2 <= EXPLICIT
-        if self.kernel == "linear" and self.solver == "auto" and cheap:
-            points, held = _Points(X, y), mu if len(p) > 1 else 0.0
-            lam, rho, gram, W, a = _interior(
-                points, p, nu, mu, ridge, self.tol, self.max_iter, report
-            )
-            b = _coefficients(points, W, a, lam, held, ridge + max(len(p) - 2, 0) * held)
-            self.coef_, self.intercept_ = W[members, :-1], W[members, -1]
+        # The solver: an interior point method with explicit phi, else Algorithm 1.
+        if rows is None:
+            points = _Points(X, y)
+            lam, rho, gram, W, a = _interior(points, problem, self.tol, self.max_iter, report)
+            b = _coefficients(points, problem, W, a, lam)
+            self.coef_ = W[members, :-1]
+            self.intercept_ = W[members, -1]
         else:
-            gamma = getattr(self, "gamma_", None)
-            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype, squares, gamma)
-            unit = rows.unit  # phi is in units of its root, and so are rho and nu
-            root = math.sqrt(unit)
-            lam, rho, gram, b, a = _solve(
-                rows, p, nu / root, mu / unit, ridge / unit, self.tol, self.max_iter,
-                self.solver == "alternating", report,
-            )  # fmt: skip
-            a, b, rho, lam = a * root, b / root, rho * root, lam * unit
-        self.rho_, self.lambda_ = rho[members], lam[members] / (T if one else 1)  # shared by T
-        self.gram_ = gram[np.ix_(members, members)]
-        self.dual_coef_, self.alpha_ = np.zeros((2, T, n))
-        self.dual_coef_[:, used] = (b * y)[members]
-        self.alpha_[:, used] = a[members] / (T if one else 1)
-        self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
+            paper = self.solver == "alternating"
+            lam, rho, gram, b, a = _solve(rows, problem, self.tol, self.max_iter, paper, report)
+
+        # The fitted members, and what is proved of them.
+        self._keep(members, used, n, (lam * unit, rho * root, gram, b / root * y, a * root))
         if self.kernel != "precomputed":
             self.support_vectors_ = X[np.searchsorted(used, self.support_)]
         self.trace_ = np.array(self.trace_)
@@ -1750,6 +2088,47 @@ class DRM(_Protocol):
         if not self.converged_:
             self._warn(lacking, lost)
         return self
+
+    def _members(self, weight):
+        """Weights p of the slacks of each member that is trained, the ridge on its |w|^2, and
+        which of them each member of the ensemble is: with "auto" and equal samples all are one."""
+        T = self.n_estimators
+        if self.solver == "auto" and self.sampling is None:
+            v = weight[None]
+            ridge = 2.0 * float(self.mu) * T * (T - 1)
+            members = np.zeros(T, np.intp)
+        else:
+            v = self._bootstrap(weight) if self.sampling else np.repeat(weight[None], T, axis=0)
+            ridge = 0.0
+            members = np.arange(T)
+        return 2.0 / len(v) * v / v.sum(axis=1)[:, None], ridge, members
+
+    def _bootstrap(self, weight):
+        """Example weights of each member: how often it drew the row, times the row's own weight."""
+        rng = np.random.default_rng(self._seed())
+        n = weight.size
+        return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
+                         for _ in range(self.n_estimators)])  # fmt: skip
+
+    def _is_explicit(self, X, T):
+        """Whether phi is written out: with the linear kernel, where that is cheap for T members."""
+        columns = min(X.shape[1], len(X)) + 1
+        cheap = T * len(X) * columns**2 <= EXPLICIT
+        return self.kernel == "linear" and self.solver == "auto" and cheap
+
+    def _keep(self, members, used, n, solution):
+        """Attributes of all members, with a coefficient for each of n rows. Where one machine
+        stands for all of them, they share its multipliers."""
+        lam, rho, gram, coef, a = solution
+        T = len(members)
+        share = T // len(rho)
+        self.rho_ = rho[members]
+        self.lambda_ = lam[members] / share
+        self.gram_ = gram[np.ix_(members, members)]
+        self.dual_coef_, self.alpha_ = np.zeros((2, T, n))
+        self.dual_coef_[:, used] = coef[members]
+        self.alpha_[:, used] = a[members] / share
+        self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
 
     def _warn(self, lacking, lost):
         """Say why there is no certificate as good as asked for, and what helps."""
@@ -1776,10 +2155,12 @@ class DRM(_Protocol):
         if hasattr(self, "coef_"):
             return X @ self.coef_.T + self.intercept_
         if self.kernel == "precomputed":
-            X, values = X[:, self.support_], self._kernel_to(None)
+            X = X[:, self.support_]
+            values = self._kernel_to(None)
         else:
             values = self._kernel_to(self.support_vectors_)
-        coef, out = self.dual_coef_[:, self.support_].T, np.empty((len(X), len(self.dual_coef_)))
+        coef = self.dual_coef_[:, self.support_].T
+        out = np.empty((len(X), len(self.dual_coef_)))
         for part in _chunks(len(X), len(self.support_)):
             out[part] = values(X[part], np.float64) @ coef
         return out
@@ -1794,13 +2175,15 @@ class DRM(_Protocol):
         pairs = np.triu_indices(len(self.gram_), 1)
         if pairs[0].size:
             square = self.gram_.diagonal()
-            cosine = self.gram_ / np.maximum(np.sqrt(np.outer(square, square)), TINY)
+            cosine = self.gram_ / np.maximum(np.sqrt(np.outer(square, square)), NONZERO)
             angles = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
             facts["mean pairwise angle in degrees"] = float(angles[pairs].mean())
         return facts
 
     def _is_intact(self):
-        T, d, given = self.weights_.size, self.n_features_in_, self.kernel == "precomputed"
+        T = self.weights_.size
+        d = self.n_features_in_
+        given = self.kernel == "precomputed"
         good = super()._is_intact() and T >= 1 and self._holds("weights_", (T,))
         if hasattr(self, "coef_"):
             good = good and self.kernel == "linear" and self._holds("intercept_", (T,))
@@ -1813,24 +2196,6 @@ class DRM(_Protocol):
         good = good and (m == 0 or 0 <= self.support_.min() <= self.support_.max() < n)
         return good and (given or self._holds("support_vectors_", (m, d)))
 
-    def _bootstrap(self, weight):
-        """Example weights of each member: how often it drew the row, times the row's own weight."""
-        rng = np.random.default_rng(self._seed())
-        n = weight.size
-        return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
-                         for _ in range(self.n_estimators)])  # fmt: skip
-
-    def _report(self, iteration, objective, residual):
-        """Keep the state of the iteration; True when the callback asks to stop."""
-        self.n_iter_, self.objective_, self.residual_ = iteration, objective, residual
-        self.trace_.append(objective)
-        if self.verbose:
-            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}  "
-                  f"residual {residual:.2e}")  # fmt: skip
-        if self.callback is None:
-            return False
-        return bool(self.callback(self, iteration, {"objective": objective, "residual": residual}))
-
     def _set_gamma(self, X, weight, dtype):
         """Sets gamma_; returns squared distances of all rows if they were needed and serve as a
         start for the kernel values in single precision."""
@@ -1840,6 +2205,9 @@ class DRM(_Protocol):
             centred = X - X.mean(axis=0)
             longest = float((centred**2).sum(axis=1).max())
             self._refuse(max(longest, float((X**2).sum(axis=1).max())))
+
+        # The mean distance needs all distances: they are kept where the kernel values can be made
+        # from them in place.
         table = None
         if self.gamma == "mean_distance" and self.kernel != "linear":
             n = len(X)
@@ -1849,9 +2217,7 @@ class DRM(_Protocol):
             width = _mean_distance(X, weight, table)
             self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
         elif self.gamma == "scale" and self.kernel != "linear":
-            spread = float((weight @ (X - (weight @ X).mean() / weight.sum()) ** 2).mean())
-            spread /= weight.sum()
-            self.gamma_ = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+            self.gamma_ = float(scale_gamma(X, weight))
         elif self.kernel != "linear":
             self.gamma_ = float(self.gamma)
         return table if table is not None and 2.0 * self.gamma_ * longest <= LONG else None
@@ -1864,22 +2230,22 @@ class DRM(_Protocol):
         """k(x, x) + 1, and no kernel value that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.kernel == "precomputed":
-                diag, size = X.diagonal() + 1.0, float(abs(X).max())
+                diag = X.diagonal()
+                size = float(abs(X).max())
+            elif self.kernel == "rbf":
+                diag = np.ones(len(X))
+                size = float(self.gamma_ * (X**2).sum(axis=1).max())
             else:
-                squares = (X**2).sum(axis=1)
-                if self.kernel == "rbf":
-                    diag, size = np.full(len(X), 2.0), float(self.gamma_ * squares.max())
-                else:
-                    diag = squares if self.kernel == "linear" else self.gamma_ * squares
-                    if self.kernel == "poly":
-                        diag = (diag + self.coef0) ** self.degree
-                    diag, size = diag + 1.0, float(diag.max())
+                diag = (X**2).sum(axis=1)
+                if self.kernel == "poly":
+                    diag = (self.gamma_ * diag + self.coef0) ** self.degree
+                size = float(diag.max())
         self._refuse(size)
-        return diag
+        return diag + 1.0
 
     def _refuse(self, size):
         """Raise where kernel values of this size, or squares of them, are not finite."""
-        if not size < LARGEST:
+        if not size < KERNEL_LIMIT:
             raise ValueError(
                 f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: squared "
                 f"lengths or kernel values reach {size:.3g}, and products of two of them have to "
@@ -1891,15 +2257,19 @@ class DRM(_Protocol):
         makes it semi-definite, and how much that is."""
         if self.kernel != "precomputed":
             return X, 0.0
-        who, n = type(self).__name__, len(X)
+        who = type(self).__name__
+        n = len(X)
         if X.shape != (n, n):
             raise ValueError(
                 f"{who}: kernel='precomputed' needs a square kernel matrix of the training rows, "
                 f"got shape {X.shape}"
             )
+
+        # The two sides of the diagonal may differ by rounding only.
         length = np.sqrt(abs(X.diagonal()))
         for part in _chunks(n):
-            here, there = X[part], X[:, part].T
+            here = X[part]
+            there = X[:, part].T
             allowed = np.maximum(abs(here), abs(there)) + length[part, None] * length
             wrong = abs(here - there) - ASYMMETRY * allowed
             if wrong.max() > 0:
@@ -1909,6 +2279,8 @@ class DRM(_Protocol):
                     f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:.9g} "
                     f"and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
                 )
+
+        # Negative eigenvalues are made up for.
         X = 0.5 * (X + X.T)
         lacking = _lacking(X + 1.0)
         return X + lacking * np.eye(n) if lacking else X, lacking

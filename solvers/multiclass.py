@@ -32,10 +32,12 @@ Use       m = OneVsRest(ExRM()).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/multiclass.py, MIT licence
 """
 
+import ast
 import copy
 import inspect
 import json
 import math
+import operator
 import os
 import platform
 import re
@@ -48,57 +50,167 @@ from contextlib import contextmanager, suppress
 from functools import cache, wraps
 
 import numpy as np
-from numba import njit
 
-EPS = 2.0**-52  # a gap is never claimed to be below this part of the objective
-TINY = 1e-300  # what varies by less is constant
-MOST_CLASSES = 11  # of an exhaustive code: 1023 columns
-DRAWS = 100  # random codes, of which the one with the farthest words is taken
+EPS = 2.0**-52  # The rounding of one operation. No gap is claimed below this part of the objective.
+VANISHING = 1e-300  # Smaller numbers count as zero.
+MOST_CLASSES = 11  # An exhaustive code has at most so many classes: that makes 1023 columns.
+CANDIDATES = 100  # So many random codes are drawn, and the one with the farthest words is taken.
 
 
-# >>> shared: protocol 5
-FORMAT = 2  # of the model files
-BOUND = 1e150  # numbers of X from here on are refused: sums of their squares have to be finite
+# -- codes and their decoding ---------------------------------------------------------------------
+def exhaustive_code(K):
+    """All ways to split K classes in two, (K, 2^(K-1) - 1); the last class is always +."""
+    columns = np.arange(2 ** (K - 1) - 1)
+    bits = columns >> np.arange(K - 1)[:, None] & 1
+    return np.vstack([2 * bits - 1, np.ones_like(columns)]).astype(np.int8)
+
+
+def one_vs_one_code(K):
+    """All pairs of K classes, (K, K (K-1) / 2): the later class is +, the others are left out."""
+    first, second = np.triu_indices(K, 1)
+    code = np.zeros((K, first.size), dtype=np.int8)
+    code[first, np.arange(first.size)] = -1
+    code[second, np.arange(first.size)] = 1
+    return code
+
+
+def random_code(K, L, rng):
+    """The random code of L distinct columns with the largest distance between any two words."""
+    if K <= MOST_CLASSES:
+        every = exhaustive_code(K)
+        if L >= every.shape[1]:
+            return every
+    best, farthest = None, -1
+    for _ in range(CANDIDATES):
+        if K <= MOST_CLASSES:
+            code = every[:, rng.choice(every.shape[1], L, replace=False)]
+        else:
+            code = _distinct_columns(K, L, rng)
+        found = min_distance(code)
+        if found > farthest:
+            best, farthest = code, found
+    return best
+
+
+def _distinct_columns(K, L, rng):
+    """Random columns, (K, L), no two of them equal or complements, none with one sign only."""
+    code = np.empty((K, 0), dtype=np.int8)
+    while code.shape[1] < L:
+        more = rng.choice(np.array([-1, 1], dtype=np.int8), (K, L))
+        more = more[:, np.abs(more.sum(axis=0, dtype=np.int64)) < K]
+        more *= more[-1].copy()  # The last class is +: complements become equal columns.
+        code = np.unique(np.hstack([code, more]), axis=1)
+        code = code[:, rng.permutation(code.shape[1])[:L]]
+    return code
+
+
+def min_distance(code):
+    """Fewest columns in which two words differ; a 0 counts as half a difference."""
+    words = np.asarray(code, dtype=np.float64)
+    alike = words @ words.T
+    return float((code.shape[1] - alike[np.triu_indices(len(words), 1)].max()) / 2)
+
+
+def decode(outputs, code, how="hinge"):
+    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L); -inf to words of
+    zeros only."""
+    used = np.abs(code).sum(axis=1, dtype=np.float64)
+    if how == "hamming":
+        closeness = np.where(outputs >= 0, 1.0, -1.0) @ code.T
+    else:
+        plus = (code == 1).astype(np.float64).T
+        minus = (code == -1).astype(np.float64).T
+        closeness = -np.maximum(1.0 - outputs, 0.0) @ plus - np.maximum(1.0 + outputs, 0.0) @ minus
+    return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
+
+
+# -- the built-in base ----------------------------------------------------------------------------
+def _least_squares(X, targets, weight, l2):
+    """Regression on each of several columns of targets, (n, L): coefficients, intercepts,
+    objectives and gaps."""
+    # Step 1: centred rows Z of unit variance.
+    w = weight / weight.sum()
+    mean = w @ X
+    level = w @ targets
+    Z = X - mean
+    spread = _deviations(X, Z, mean, w)
+    Z /= spread
+
+    # Step 2: the normal equations of all columns.
+    ZW = Z.T * w
+    H = ZW @ Z + l2 * np.eye(len(mean))
+    goal = ZW @ (targets - level)
+    try:
+        coef = np.linalg.solve(H, goal)
+    except np.linalg.LinAlgError:  # The penalty is lost beside the rest of a singular matrix.
+        coef = np.linalg.lstsq(H, goal, rcond=None)[0]
+
+    # Step 3: the errors, of mean 0 but for rounding, are a point of the dual.
+    error = targets - level - Z @ coef
+    error -= w @ error
+    objective = w @ error**2 + l2 * (coef**2).sum(axis=0)
+    with np.errstate(over="ignore"):
+        dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
+    gap = np.maximum(objective - dual, EPS * objective)
+    coef = coef.T / spread
+    return coef, level - coef @ mean, objective, gap
+
+
+# >>> shared: numbers 1
+ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
+
+
+def _deviations(X, C, mean, w):
+    """Standard deviation of each column of X from its mean and its centred form C, with weights w
+    of sum 1; infinite for columns that are constant: they then count for nothing."""
+    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
+    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
+    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
+        x = X[w > 0, j]
+        c = C[w > 0, j]
+        size = np.abs(c).max()  # Squares of small numbers would be 0.
+        level = size < VANISHING or (x == x[0]).all()
+        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return found
+
+
+def _are_bounded(f):
+    """Whether all outputs are numbers below BOUND."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
+
+
+# <<< shared: numbers
+
+
+# >>> shared: estimator 1
+BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
+COMMON = {  # The rules of the parameters that mean the same everywhere.
+    "class_weight": "None, 'balanced' or a dict from class to factor",
+    "n_jobs": "None, an integer >= 1 or an integer <= -1",
+    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "callback": "None or a function",
+}
+KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+    "a number": lambda v: v == v,
+    "a finite number": lambda v: abs(v) < np.inf,
+    "a share": lambda v: v == v,
+    "an integer": lambda v: isinstance(v, (int, np.integer)),
+    "a function": callable,
+    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
+    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
+}
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
     """The result is not as exact as asked for."""
-
-
-def kernel(function=None, **options):
-    """njit with a disk cache; without one where no folder for it can be written."""
-    if function is None:
-        return lambda f: kernel(f, **options)
-    cache = function.__module__ != "__main__"  # run as a script, the file is another module
-    try:
-        compiled = njit(cache=cache, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if cache else ():
-        setattr(compiled._cache, name, _spared(compiled._cache, name))
-    return compiled
-
-
-def _spared(cache, name, told=[]):  # noqa: B006 (said once in a file)
-    """A function of a cache that may fail: on a full disk or a damaged file, kernels compile."""
-    function, index = getattr(cache, name), cache._cache_file._index_path
-
-    def spared(*args):
-        try:
-            return function(*args)
-        except Exception as error:  # damaged files make unpickling and linking raise anything
-            with suppress(OSError):
-                os.unlink(index)  # or it might lead to the data of an earlier version
-            if not told:
-                told.append(name)
-                warnings.warn(
-                    f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                    "are compiled instead. Free space on the disk, or delete that folder",
-                    stacklevel=2,
-                )
-
-    return spared
 
 
 def all_or_nothing(fit):
@@ -118,169 +230,31 @@ def all_or_nothing(fit):
     return whole
 
 
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+def follows(value, rule):
+    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+                return True
+        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
+            pass
+    return False
 
 
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # NumPy, zipfile and json raise a dozen kinds on damaged files
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _build(header, arrays, known, path, place=""):
-    """The model of a header and of the arrays at its place, with all models inside it."""
-    name = header["class"]
-    if name not in known:
-        raise ValueError(f"{path} holds a {name}: pass the class, load(path, members=({name},))")
-    cls, params, fitted = known[name], header["params"], header["values"] | arrays.get(place, {})
-    known = known | {kind.__name__: kind for kind in cls._own_members}
-    for name, value in header["models"].items():
-        parts = value if isinstance(value, list) else [value]
-        built = [
-            _build(part, arrays, known, path, f"{place}{name}/{t}/")
-            if isinstance(part, dict)
-            else part
-            for t, part in enumerate(parts)
-        ]
-        if name in header["names"]:
-            pairs = zip(header["names"][name], built, strict=True)
-            built = [part if given is None else (given, part) for given, part in pairs]
-        (fitted if name.endswith("_") else params)[name] = built if parts is value else built[0]
-    if set(params) - set(cls._param_names()):
-        raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-    model = cls(**params)
-    is_name = re.compile(r"[a-z]\w*_").fullmatch
-    vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-    try:
-        good = model._is_intact() if fitted or not place else True
-    except Exception:  # damaged values may raise anything
-        good = False
-    if not good:
-        raise ValueError(f"{path} is not a model file of ensolve: its {cls.__name__} is damaged")
-    return model
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-def _at_least(low):
-    """A rule for whole numbers."""
-    return lambda v: isinstance(v, (int, np.integer)) and v >= low, f"an integer >= {low}"
-
-
-def _one_of(*choices):
-    """A rule for names."""
-    return lambda v: v in choices, "one of " + ", ".join(repr(choice) for choice in choices)
-
-
-COMMON = {  # rules of the parameters that mean the same everywhere
-    "class_weight": (
-        lambda v: v is None or isinstance(v, dict) or v == "balanced",
-        "None, 'balanced' or a dict from class to factor",
-    ),
-    "n_jobs": (
-        lambda v: v is None or isinstance(v, (int, np.integer)) and v != 0,
-        "None, a number of threads, or -1 for all processors",
-    ),
-    "random_state": (
-        lambda v: v is None or isinstance(v, RANDOM) or _at_least(0)[0](v),
-        "None, an integer >= 0, a RandomState or a Generator",
-    ),
-    "callback": (lambda v: v is None or callable(v), "None or a function"),
-}
-
-
-def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
-
-
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+@cache
+def _alternatives(rule):
+    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
+    if rule in KINDS:
+        return [(KINDS[rule], ())]
+    found = []
+    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for part in re.split(r", | or ", plain):
+        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
+        literal = None if kind in KINDS else ast.literal_eval(kind)
+        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+        pairs = [limit.split() for limit in limits]
+        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return found
 
 
 def _labels(y, who):
@@ -312,19 +286,18 @@ def _is_missing(value):
     """Whether an object stands for a missing value: None, NaN and those of pandas."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal to itself nor not
+    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
         return True
 
 
-class _Protocol:
-    """What all estimators share: parameters, validation, labels, score, model files."""
+class _Estimator:
+    """What all estimators share: parameters, checks, labels, predict, score, report."""
 
-    _estimator_type = "classifier"  # where scikit-learn before 1.6 looks
-    class_weight = None  # a parameter of classifiers
+    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
+    class_weight = None  # Classifiers have it as a parameter.
     _allow_nan = False
     _multi_class = False
-    _own_members = ()  # classes of this file that may be inside the model
-    _rules = {}
+    _rules = {}  # The rule of each parameter, a text that `follows` reads.
 
     def _set(self, params):
         """Keep the constructor's arguments, given as its locals(), unchanged."""
@@ -336,39 +309,20 @@ class _Protocol:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep=True):
-        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
-        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
-        params = {name: getattr(self, name) for name in self._param_names()}
-        for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
-                path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
-        return params
+        """Parameters of the constructor by name."""
+        return {name: getattr(self, name) for name in self._param_names()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
-        for path, value in sorted(params.items()):  # an estimator before its own parameters
-            name, _, inner = path.partition("__")
-            place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
-            if inner and isinstance(old, (list, tuple)):
-                place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                names = ", ".join(self._param_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {path!r}; it has {names}")
-            if inner:
-                inside[place].set_params(**{inner: value})
-                continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+        for name, value in params.items():
+            if name not in self._param_names():
+                self._refuse_param(name)
             setattr(self, name, value)
         return self
+
+    def _refuse_param(self, name):
+        names = ", ".join(self._param_names())
+        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
 
     def __repr__(self):
         defaults = inspect.signature(type(self).__init__).parameters
@@ -430,26 +384,15 @@ class _Protocol:
         self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON: (test, what it must be)."""
-        common = {name: rule for name, rule in COMMON.items() if name in vars(self)}
-        for name, (test, rule) in (common | self._rules).items():
+        """Every parameter against its rule in `_rules` or COMMON."""
+        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
+        for name, rule in rules.items():
             value = getattr(self, name)
-            try:
-                good = test(value)
-            except TypeError:
-                good = False
-            if not good:
+            if not follows(value, rule):
                 raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -495,29 +438,41 @@ class _Protocol:
                 f"{who}: found array with 0 feature(s) (shape={X.shape}) "
                 "while a minimum of 1 is required."
             )
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
-        if not square < BOUND**2:  # one quick pass; the exact look only on suspicion
-            bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                raise ValueError(
-                    f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                    f"column {column}; fill in or drop such cells first"
-                )
-            if (abs(X) >= BOUND).any():
-                row, column = np.argwhere(abs(X) >= BOUND)[0]
-                raise ValueError(
-                    f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                    f"scale X, numbers have to be below {BOUND:g}"
-                )
+        self._check_finite(X)
         if fitting:
             self.n_features_in_ = d
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            return X
-        seen = getattr(self, "feature_names_in_", None)
+        else:
+            self._check_names(names, d)
+        return X
+
+    def _check_finite(self, X):
+        """One quick pass over X; the exact look only on suspicion."""
+        flat = X.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = flat @ flat
+        if square < BOUND**2:
+            return
+        who = type(self).__name__
+        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
+                f"column {column}; fill in or drop such cells first"
+            )
+        large = abs(X) >= BOUND
+        if large.any():
+            row, column = np.argwhere(large)[0]
+            raise ValueError(
+                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
+                f"scale X, numbers have to be below {BOUND:g}"
+            )
+
+    def _check_names(self, names, d):
+        """Names and number of the features, against those of fit."""
+        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
         if names is not None and seen is not None and list(names) != list(seen):
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
@@ -528,14 +483,12 @@ class _Protocol:
                 f"X has {d} features, but {who} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        if (names is None) != (seen is None):
-            has, lacks = (
-                ("X has", f"{who} was fitted without")
-                if seen is None
-                else ("X does not have valid", f"{who} was fitted with")
-            )
-            warnings.warn(f"{has} feature names, but {lacks} feature names", stacklevel=3)
-        return X
+        if names is not None and seen is None:
+            text = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(text, stacklevel=4)
+        if names is None and seen is not None:
+            text = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _numbers(self, X):
         """X as numbers; the gaps of a frame's nullable columns become NaN."""
@@ -692,6 +645,139 @@ class _Protocol:
         right = found == self._check_y(y, found.size)
         return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
 
+    def _report(self, iteration, objective, **info):
+        """Keep the state of an iteration, print it if verbose and show it to the callback; True
+        where that asks to stop."""
+        self.n_iter_, self.objective_ = iteration, float(objective)
+        self.trace_.append(self.objective_)
+        info = {"objective": self.objective_} | info
+        if "residual" in info:
+            self.residual_ = info["residual"]
+        if self.verbose:
+            known = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+        return self.callback is not None and bool(self.callback(self, iteration, info))
+
+
+def _data_conversion_warning():
+    known = sys.modules.get("sklearn.exceptions")
+    return known.DataConversionWarning if known else UserWarning
+
+
+def _name_changes(names, seen):
+    """The lines with which scikit-learn, too, tells which feature names differ."""
+    text = ""
+    for title, found in (
+        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
+    ):
+        if found:
+            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
+            text += "- ...\n" if len(found) > 5 else ""
+    return text or "Feature names must be in the same order as they were in fit.\n"
+
+
+# <<< shared: estimator
+
+
+# >>> shared: files 1
+FORMAT = 2  # The version of the model files.
+
+
+@contextmanager
+def write_file(path):
+    """A binary file that takes the place of path once all is written and safe on the disk."""
+    path = os.path.realpath(path)
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
+    if not stat.S_ISREG(mode):  # It is a device or a pipe.
+        with open(path, "wb") as file:
+            yield file
+        return
+    if not mode & 0o222:
+        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
+    folder, name = os.path.split(path)
+    ours = f"{name}.{platform.node()}."
+    for other in os.listdir(folder):
+        process = other[len(ours) :].partition(".")[0]
+        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
+    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+def _is_alive(process):
+    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def read_model(path):
+    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) != b"PK":
+                raise ValueError("it is no .npz archive")
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("it is compressed and could be of any size")
+        if sum(part.file_size for part in parts) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
+        return _checked(header), arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
+        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
+
+
+def _checked(header):
+    """The parts of a model's header, and of the models inside it, of the right kinds."""
+    models = {
+        name: [_checked(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else _checked(value)
+        for name, value in header.get("models", {}).items()
+    }
+    params, values = dict(header["params"]), dict(header["values"])
+    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
+    names = {name: list(given) for name, given in header.get("names", {}).items()}
+    found = {"class": str(header["class"]), "params": params, "values": values}
+    return found | {"models": models, "names": names}
+
+
+def _plain(value):
+    """A value as json wants it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
+
+
+class _Model(_Estimator):
+    """An estimator that is kept in a file."""
+
     def save(self, path, notes=None):
         """Write the fitted model to one .npz file, atomically; equal models give equal files.
 
@@ -710,16 +796,18 @@ class _Protocol:
             raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
         with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # all of the same date
+                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
                 with archive.open(part, "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
     @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
+    def load(cls, path):
+        """Read a model written by save; a foreign, damaged or other class's file raises."""
+        return cls._build(*cls._read(path), path)
 
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
+    @classmethod
+    def _read(cls, path):
+        """Header of a model of this class, and its arrays by the place of the model in it."""
         header, arrays = read_model(path)
         if header["class"] != cls.__name__:
             raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
@@ -727,34 +815,48 @@ class _Protocol:
         for name, value in arrays.items():
             place, slash, last = name.rpartition("/")
             places.setdefault(place + slash, {})[last] = value
-        return _build(header, places, {kind.__name__: kind for kind in (*members, cls)}, path)
+        return header, places
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        """The model of a header and of the arrays at its place, checked; `known` are the classes
+        of models inside models."""
+        params, fitted = header["params"], header["values"] | places.get(place, {})
+        if header["models"] or set(params) - set(cls._param_names()):
+            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
+        model = cls(**params)
+        is_name = re.compile(r"[a-z]\w*_").fullmatch
+        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
+        try:
+            good = model._is_intact() if fitted or not place else True
+        except Exception:  # Damaged values may raise anything.
+            good = False
+        if not good:
+            raise ValueError(
+                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
+            )
+        return model
 
     def _pack(self, arrays, place=""):
-        """Header of the model; its arrays and those of models inside it go to `arrays`."""
+        """Header of the model; its arrays go to `arrays`, with the place before their names."""
         header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callback"}
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_")}
-        for name, value in (params | fitted).items():
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            names = [part[0] if _is_pair(part) else None for part in parts]
-            parts = [part[1] if _is_pair(part) else part for part in parts]
-            if any(names) or any(hasattr(part, "_pack") for part in parts):
-                packed = [
-                    part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-                    for t, part in enumerate(parts)
-                ]
-                header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-                header |= {"names": header.get("names", {}) | {name: names}} if any(names) else {}
-            elif name in fitted and isinstance(value, np.ndarray):
-                texts = value.dtype == object
-                arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-            elif name in fitted:
-                header["values"][name] = value
-            elif isinstance(value, dict):  # json would turn its keys into texts
-                header["params"][name] = {"pairs": [*value.items()]}
-            else:
-                header["params"][name] = None if isinstance(value, RANDOM) else value
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in (self.get_params(deep=False) | fitted).items():
+            if name != "callback":
+                self._pack_value(name, value, header, arrays, place)
         return header
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """Put a parameter or a fitted attribute into the header or among the arrays."""
+        if not name.endswith("_"):
+            value = None if isinstance(value, RANDOM) else value
+            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
+            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
+        elif isinstance(value, np.ndarray):
+            texts = value.dtype == object
+            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
+        else:
+            header["values"][name] = value
 
     def _is_intact(self):
         """Whether what a file said fits together, all that predict uses: kernels check no bounds.
@@ -781,25 +883,125 @@ class _Protocol:
         return good and bool(np.isfinite(value).all())
 
 
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
+# <<< shared: files
 
 
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
+# >>> shared: nested 1
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        name, part = part if _is_pair(part) else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
 
 
-# <<< shared: protocol
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+
+
+class _Nested(_Model):
+    """A model that may hold others, as parameters or as fitted members."""
+
+    _own_members = ()  # Classes of this file that may be inside the model.
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
+        params = super().get_params()
+        for name, value in list(params.items()) if deep else ():
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # An estimator comes before its parameters.
+            name, _, inner = path.partition("__")
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
+                self._refuse_param(path)
+            if inner:
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
+        return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
+    @classmethod
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
+        known = {kind.__name__: kind for kind in (*members, cls)}
+        return cls._build(*cls._read(path), path, known=known)
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        known = known | {kind.__name__: kind for kind in cls._own_members}
+        params, values = dict(header["params"]), dict(header["values"])
+        for name, value in header["models"].items():
+            parts = value if isinstance(value, list) else [value]
+            built = [
+                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
+                for t, part in enumerate(parts)
+            ]
+            if name in header["names"]:
+                pairs = zip(header["names"][name], built, strict=True)
+                built = [part if given is None else (given, part) for given, part in pairs]
+            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
+        header = header | {"params": params, "values": values, "models": {}}
+        return super()._build(header, places, path, place)
+
+    @staticmethod
+    def _build_part(part, places, path, place, known):
+        """A model inside another; what is no header of one, such as a text, stays as it is."""
+        if not isinstance(part, dict):
+            return part
+        name = part["class"]
+        if name not in known:
+            text = f"pass the class, load(path, members=({name},))"
+            raise ValueError(f"{path} holds a {name}: {text}")
+        return known[name]._build(part, places, path, place, known)
+
+    def _pack_value(self, name, value, header, arrays, place):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        names = [part[0] if _is_pair(part) else None for part in parts]
+        parts = [part[1] if _is_pair(part) else part for part in parts]
+        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
+            super()._pack_value(name, value, header, arrays, place)
+            return
+        packed = [
+            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+            for t, part in enumerate(parts)
+        ]
+        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+        if any(names):
+            header.setdefault("names", {})[name] = names
+
+
+# <<< shared: nested
 
 
 # >>> shared: members 1
@@ -819,7 +1021,8 @@ def takes_weights(member):
 
 def seeded_copy(member, rng):
     """A copy of a member, with a seed from rng wherever it has a random_state."""
-    member, seed = copy.deepcopy(member), int(rng.integers(2**31))
+    member = copy.deepcopy(member)
+    seed = int(rng.integers(2**31))
     for name in member.get_params() if hasattr(member, "get_params") else ():
         if name.rpartition("__")[2] == "random_state":
             member.set_params(**{name: seed})
@@ -843,127 +1046,22 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 # <<< shared: members
 
 
-# -- codes ----------------------------------------------------------------------------------------
-def exhaustive_code(K):
-    """All ways to split K classes in two, (K, 2^(K-1) - 1); the last class is always +."""
-    columns = np.arange(2 ** (K - 1) - 1)
-    bits = columns >> np.arange(K - 1)[:, None] & 1
-    return np.vstack([2 * bits - 1, np.ones_like(columns)]).astype(np.int8)
-
-
-def one_vs_one_code(K):
-    """All pairs of K classes, (K, K (K-1) / 2): the later class is +, the others are left out."""
-    first, second = np.triu_indices(K, 1)
-    code = np.zeros((K, first.size), dtype=np.int8)
-    code[first, np.arange(first.size)] = -1
-    code[second, np.arange(first.size)] = 1
-    return code
-
-
-def random_code(K, L, rng):
-    """The random code of L distinct columns with the largest distance between any two words."""
-    if K <= MOST_CLASSES:
-        every = exhaustive_code(K)
-        if L >= every.shape[1]:
-            return every
-    best, farthest = None, -1
-    for _ in range(DRAWS):
-        if K <= MOST_CLASSES:
-            code = every[:, rng.choice(every.shape[1], L, replace=False)]
-        else:
-            code = np.empty((K, 0), dtype=np.int8)
-            while code.shape[1] < L:
-                more = rng.choice(np.array([-1, 1], dtype=np.int8), (K, L))
-                more = more[:, np.abs(more.sum(axis=0, dtype=np.int64)) < K]
-                more *= more[-1].copy()  # the last class is +: complements are equal columns
-                code = np.unique(np.hstack([code, more]), axis=1)
-                code = code[:, rng.permutation(code.shape[1])[:L]]
-        found = min_distance(code)
-        if found > farthest:
-            best, farthest = code, found
-    return best
-
-
-def min_distance(code):
-    """Fewest columns in which two words differ; a 0 counts as half a difference."""
-    words = np.asarray(code, dtype=np.float64)
-    alike = words @ words.T
-    return float((code.shape[1] - alike[np.triu_indices(len(words), 1)].max()) / 2)
-
-
-def decode(outputs, code, how="hinge"):
-    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L); -inf to words of
-    zeros only."""
-    used = np.abs(code).sum(axis=1, dtype=np.float64)
-    if how == "hamming":
-        closeness = np.where(outputs >= 0, 1.0, -1.0) @ code.T
-    else:
-        plus, minus = (code == 1).astype(np.float64).T, (code == -1).astype(np.float64).T
-        closeness = -np.maximum(1.0 - outputs, 0.0) @ plus - np.maximum(1.0 + outputs, 0.0) @ minus
-    return np.where(used > 0, closeness / np.where(used > 0, used, 1.0), -np.inf)
-
-
-# >>> shared: numbers 1
-def _deviations(X, C, mean, w):
-    """Standard deviation of each column of X from its mean and its centred form C, with weights w
-    of sum 1; infinite for columns that are constant: they then count for nothing."""
-    parts = (slice(i, i + 2048) for i in range(0, len(w), 2048))  # no room for all of the squares
-    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
-    odd = found <= len(w) * EPS * np.abs(mean) + TINY**0.5
-    for j in np.flatnonzero(odd) if odd.any() else ():
-        x, c = X[w > 0, j], C[w > 0, j]
-        size = np.abs(c).max()  # squares of small numbers would be 0
-        level = size < TINY or (x == x[0]).all()
-        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return found
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below BOUND."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < BOUND**2 or bool((np.abs(flat) < BOUND).all())
-
-
-# <<< shared: numbers
-
-
-def _least_squares(X, targets, weight, l2):
-    """Built-in base for several columns of targets: coefficients, intercepts, objectives, gaps."""
-    w = weight / weight.sum()
-    mean, level = w @ X, w @ targets
-    Z = X - mean
-    spread = _deviations(X, Z, mean, w)
-    Z /= spread
-    ZW = Z.T * w
-    H, goal = ZW @ Z + l2 * np.eye(len(mean)), ZW @ (targets - level)
-    try:
-        coef = np.linalg.solve(H, goal)
-    except np.linalg.LinAlgError:  # l2 is lost beside the rest of a singular matrix
-        coef = np.linalg.lstsq(H, goal, rcond=None)[0]
-    error = targets - level - Z @ coef
-    error -= w @ error  # zero but for rounding: a point of the dual has mean 0
-    objective = w @ error**2 + l2 * (coef**2).sum(axis=0)
-    with np.errstate(over="ignore"):
-        dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
-    gap = np.maximum(objective - dual, EPS * objective)
-    coef = coef.T / spread
-    return coef, level - coef @ mean, objective, gap
-
-
 # -- estimators -----------------------------------------------------------------------------------
-class _Coded(_Protocol):
+BASE = "'linear' or an object with fit, and decision_function, predict_proba or predict"
+KINDS |= {
+    BASE: lambda v: v == "linear" if isinstance(v, str) else hasattr(v, "fit"),
+    "a matrix with a row for each class": lambda v: np.ndim(v) == 2,
+}
+
+
+class _Coded(_Nested):
     """What both share: a classifier for each column of a code."""
 
     _multi_class = True
     _rules = {
-        "base": (
-            lambda v: v == "linear" if isinstance(v, str) else hasattr(v, "fit"),
-            "'linear' or an object with fit, and decision_function, predict_proba or predict",
-        ),
-        "l2": (lambda v: 0 < v < np.inf, "a finite number > 0"),
-        "tol": (lambda v: v > 0, "a number > 0"),
+        "base": BASE,
+        "l2": "a finite number > 0",
+        "tol": "a number > 0",
     }
 
     @property
@@ -980,24 +1078,26 @@ class _Coded(_Protocol):
         self._check_params()
         X, codes, weight = self._check_fit(X, y, sample_weight)
         code = self._make_code(self.classes_.size)
-        self.trace_, total, worst, found = [], 0.0, 0.0, []
-        train = self._train_built_in if isinstance(self.base, str) else self._train_copies
+        built_in = isinstance(self.base, str)
+        train = self._train_built_in if built_in else self._train_copies
+        self.trace_ = []
+        found = []
+        total = 0.0
+        worst = 0.0
         for part, objective, residual in train(X, code[codes], weight, sample_weight):
             found.append(part)
-            total, worst = total + objective, np.maximum(worst, residual)  # NaN stays
-            if self.callback is not None:
-                self._keep(found, code)
-                self.converged_ = False
-            if self._report(len(found), total, None if np.isnan(worst) else worst):
+            total = total + objective
+            worst = np.maximum(worst, residual)  # NaN, for one that is not known, stays NaN.
+            if self._show(found, code, total, worst):
                 break
         self._keep(found, code)
         self.trace_ = np.array(self.trace_)
-        if isinstance(self.base, str):
+        if built_in:
             good = self.residual_ <= self.tol
         else:
             good = all(getattr(member, "converged_", True) for member in found)
         self.converged_ = bool(good and len(found) == code.shape[1])
-        if not good and isinstance(self.base, str):
+        if not good and built_in:
             warnings.warn(
                 f"{type(self).__name__} ended with residual {self.residual_:.1e} (tol={self.tol:g})"
                 "; raise l2 or tol",
@@ -1049,10 +1149,19 @@ class _Coded(_Protocol):
             found = [getattr(member, name, None) for name in ("objective_", "residual_")]
             yield member, *(math.nan if value is None else value for value in found)
 
+    def _show(self, found, code, objective, residual):
+        """Report on the classifiers so far; a callback may use the model of them."""
+        if self.callback is not None:
+            self._keep(found, code)
+            self.converged_ = False
+        residual = None if np.isnan(residual) else float(residual)
+        return self._report(len(found), objective, residual=residual)
+
     def _keep(self, found, code):
         """Set the classifiers that were trained, and their part of the code."""
         L = len(found)
-        self.code_, self.weights_ = np.ascontiguousarray(code[:, :L]), np.full(L, 1.0 / L)
+        self.code_ = np.ascontiguousarray(code[:, :L])
+        self.weights_ = np.full(L, 1.0 / L)
         if isinstance(self.base, str):
             self.coef_ = np.array([coef for coef, _ in found])
             self.intercept_ = np.array([intercept for _, intercept in found])
@@ -1060,6 +1169,7 @@ class _Coded(_Protocol):
             self.estimators_ = list(found)
 
     def _outputs(self, X):
+        """Outputs of all classifiers, (n, L), which are numbers below BOUND."""
         if isinstance(self.base, str):
             with np.errstate(over="ignore", invalid="ignore"):
                 outputs = X @ self.coef_.T + self.intercept_
@@ -1087,18 +1197,6 @@ class _Coded(_Protocol):
             )
         return found
 
-    def _report(self, iteration, objective, residual):
-        """Keep the state of the iteration; True when the callback asks to stop."""
-        self.n_iter_, self.objective_ = iteration, float(objective)
-        self.residual_ = None if residual is None else float(residual)
-        self.trace_.append(self.objective_)
-        if self.verbose:
-            print(f"{type(self).__name__} {iteration:5d}  objective {objective:.9e}")
-        if self.callback is None:
-            return False
-        info = {"objective": self.objective_, "residual": self.residual_}
-        return bool(self.callback(self, iteration, info))
-
 
 class OneVsRest(_Coded):
     """One classifier for each class, against all others.
@@ -1115,7 +1213,7 @@ class OneVsRest(_Coded):
     class_weight : None, "balanced" or dict
         Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
-        1 prints a line a class.
+        1 prints one line after every class.
     callback : None or callable
         Called as callback(self, iteration, info) after every class; True stops. The model is then
         that of the classes so far: those that are left are never predicted.
@@ -1146,6 +1244,7 @@ class OneVsRest(_Coded):
         return getattr(self.base, "kernel", None) == "precomputed"
 
     def _make_code(self, K):
+        """Each class against the rest; two classes are one column."""
         return one_vs_one_code(2) if K == 2 else 2 * np.eye(K, dtype=np.int8) - np.int8(1)
 
     def decision_function(self, X):
@@ -1200,7 +1299,7 @@ class ECOC(_Coded):
     random_state : None, int, RandomState or Generator
         Seed of the random code.
     verbose : int
-        1 prints a line a column.
+        1 prints one line after every column.
     callback : None or callable
         Called as callback(self, iteration, info) after every column; True stops. The model is then
         that of the columns so far; a class whose word is all zeros is never predicted.
@@ -1220,12 +1319,9 @@ class ECOC(_Coded):
 
     _rules = {
         **_Coded._rules,
-        "code": (
-            lambda v: v in CODES if isinstance(v, str) else np.ndim(v) == 2,
-            "'random', 'exhaustive', 'one-vs-one' or a matrix with a row for each class",
-        ),
-        "n_columns": (lambda v: v is None or _at_least(1)[0](v), "None or an integer >= 1"),
-        "decoding": _one_of("hinge", "hamming"),
+        "code": "'random', 'exhaustive', 'one-vs-one' or a matrix with a row for each class",
+        "n_columns": "None or an integer >= 1",
+        "decoding": "one of 'hinge', 'hamming'",
     }
 
     def __init__(
@@ -1235,6 +1331,7 @@ class ECOC(_Coded):
         self._set(locals())
 
     def _make_code(self, K):
+        """The code for K classes."""
         if not isinstance(self.code, str):
             return self._check_code(np.asarray(self.code), K)
         if self.code == "one-vs-one":
@@ -1257,6 +1354,7 @@ class ECOC(_Coded):
         return code
 
     def _check_code(self, code, K):
+        """A caller's code with a word for each of K classes, as small integers."""
         if code.shape[0] != K:
             raise ValueError(f"ECOC: code has {code.shape[0]} rows, but y has {K} classes")
         if not np.isin(code, (-1, 0, 1)).all():
@@ -1283,9 +1381,6 @@ class ECOC(_Coded):
     def _outputs(self, X):
         outputs = super()._outputs(X)
         return np.where(outputs >= 0, 1.0, -1.0) if self.decoding == "hamming" else outputs
-
-
-CODES = ("random", "exhaustive", "one-vs-one")
 
 
 if __name__ == "__main__":

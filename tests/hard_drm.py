@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.drm import DRM, ConvergenceWarning, NuSVM
+from tests.conftest import naive_bootstrap
 
 LONG = np.longdouble
-HELP = ("max_iter", "tol", "scale", "centre", "mu")  # what a warning may recommend
+HELP = ("max_iter", "tol", "scale", "centre", "mu")  # A warning recommends one of these.
 
 
 class Problem(NamedTuple):
@@ -146,11 +147,8 @@ def long_kernel(X, kind, gamma, degree, coef0=1.0):
 
 
 def drawn(weight, T, boot, seed):
-    """Example weights of every member, in the documented order of draws."""
-    if not boot:
-        return np.repeat(weight[None], T, axis=0)
-    rng, n = np.random.default_rng(seed), len(weight)
-    return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight for _ in range(T)])
+    """Example weights of every member."""
+    return naive_bootstrap(weight, T, seed) if boot else np.repeat(weight[None], T, axis=0)
 
 
 def best_rho(margins, share, total):

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 
 from solvers.exrm import ConvergenceWarning, ExRM
+from tests.conftest import naive_bootstrap
 
 FAMILIES = (
     "plain", "scales", "offsets", "lam", "wide", "square", "lonely", "duplicates", "weights",
@@ -80,12 +81,9 @@ def make(name):
 def counts_of(model, n, weight):
     """Example weights of each member, (T, n), in the documented order of draws."""
     weight = np.ones(n) if weight is None else weight
-    T = model.n_estimators
     if model.sampling is None:
-        return np.repeat(weight[None], T, axis=0)
-    rng, rows = np.random.default_rng(model.random_state), np.flatnonzero(weight)
-    draws = [rows[rng.integers(0, rows.size, rows.size)] for _ in range(T)]
-    return np.array([np.bincount(draw, minlength=n) * weight for draw in draws])
+        return np.repeat(weight[None], model.n_estimators, axis=0)
+    return naive_bootstrap(weight, model.n_estimators, model.random_state)
 
 
 def exact_objective(X, y, counts, model, W, b):

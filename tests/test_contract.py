@@ -29,7 +29,7 @@ def estimators():
     for path in FILES:
         module = importlib.import_module(f"solvers.{path.stem}")
         for name, value in vars(module).items():
-            if inspect.isclass(value) and issubclass(value, module._Protocol):
+            if inspect.isclass(value) and issubclass(value, module._Estimator):
                 found += [] if name.startswith("_") or name.endswith("Regressor") else [value]
     return found
 
@@ -108,6 +108,7 @@ def test_check_estimator(cls):
     assert sum(r["status"] == "passed" for r in results) > 50
 
 
+@pytest.mark.uncompiled
 @every
 def test_scikit_learn_tools(cls):
     pytest.importorskip("sklearn")
@@ -130,6 +131,7 @@ def test_scikit_learn_tools(cls):
     assert grid.fit(X, y).best_score_ > 0.7
 
 
+@pytest.mark.uncompiled
 @every
 def test_pandas(cls):
     pandas = pytest.importorskip("pandas")
@@ -145,6 +147,7 @@ def test_pandas(cls):
 
 
 # -- the contract ---------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 @every
 def test_decision_is_the_weighted_vote(cls):
     X, y = table()
@@ -157,6 +160,7 @@ def test_decision_is_the_weighted_vote(cls):
         assert model.score(X, y) == np.mean(model.predict(X) == y)
 
 
+@pytest.mark.uncompiled
 @every
 def test_fitted_attributes(cls):
     X, y = table()
@@ -169,6 +173,7 @@ def test_fitted_attributes(cls):
         assert model.trace_[-1] == model.objective_
 
 
+@pytest.mark.uncompiled
 @every
 def test_parameters_are_documented_and_kept(cls):
     text = inspect.getdoc(cls)
@@ -224,6 +229,7 @@ def test_fit_leaves_the_input_alone(cls):
             assert_array_equal(now, then)
 
 
+@pytest.mark.uncompiled
 @every
 @pytest.mark.parametrize("labels", [["no", "yes"], [0, 1], [-1.5, 2.5], [False, True]])
 def test_save_and_load(cls, labels, tmp_path):
@@ -245,6 +251,7 @@ def test_save_and_load(cls, labels, tmp_path):
         assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.uncompiled
 @every
 def test_bad_model_files(cls, tmp_path):
     X, y = table()
@@ -303,6 +310,7 @@ def nested():
     ]
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("case", range(9))
 def test_save_and_load_models_of_models(case, tmp_path):
     X, y = table()
@@ -325,6 +333,7 @@ def test_save_and_load_models_of_models(case, tmp_path):
     assert os.listdir(tmp_path) == ["model.npz"]
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("case", range(9))
 def test_damaged_models_of_models(case, tmp_path):
     X, y = table()
@@ -374,7 +383,7 @@ def test_checks_of_model_files_also_run_for_members(cls):
     """They belong into _is_intact: load and save are only called for the outermost model."""
     for name in ("load", "save", "_pack"):
         owner = next(base for base in cls.__mro__ if name in vars(base))
-        assert owner.__name__ == "_Protocol", name
+        assert owner.__name__ in ("_Model", "_Nested"), name
 
 
 @every
@@ -395,6 +404,7 @@ def test_save_is_atomic(cls, tmp_path, monkeypatch):
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.npz"]
 
 
+@pytest.mark.uncompiled
 @every
 def test_bad_input_is_named(cls):
     X, y = table()
@@ -438,7 +448,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
 y = X[:, 0] > 0
 for name, cls in list(vars(module).items()):
-    if isinstance(cls, type) and issubclass(cls, module._Protocol) and not name.startswith("_"):
+    if isinstance(cls, type) and issubclass(cls, module._Estimator) and not name.startswith("_"):
         assert cls().fit(X, y).score(X, y) > 0.8, name
 heavy = {{"sklearn", "pandas", "matplotlib", "tqdm", "datasets", "solvers"}} & set(sys.modules)
 assert not heavy, heavy
@@ -467,6 +477,8 @@ def test_file_imports_little(path):
 @each_file
 def test_kernels_work_without_a_cache(path, monkeypatch):
     module = importlib.import_module(f"solvers.{path.stem}")
+    if not hasattr(module, "njit"):
+        pytest.skip("the file has no kernels")
     real = module.njit
 
     def no_locator(cache=False, **options):
@@ -475,7 +487,7 @@ def test_kernels_work_without_a_cache(path, monkeypatch):
         return real(**options)
 
     monkeypatch.setattr(module, "njit", no_locator)
-    assert module.kernel(lambda x: x + 1)(1) == 2
+    assert module.jit(lambda x: x + 1)(1) == 2
 
 
 @pytest.mark.bounds
@@ -485,4 +497,4 @@ def test_bounds_are_checked(path):
     """Guards the second run of the suite: a stale cache would check nothing."""
     module = importlib.import_module(f"solvers.{path.stem}")
     with pytest.raises(IndexError):
-        module.kernel(lambda x, i: x[i])(np.zeros(3), 5)
+        module.jit(lambda x, i: x[i])(np.zeros(3), 5)

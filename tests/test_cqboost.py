@@ -1,5 +1,6 @@
 """Tests for solvers/cqboost.py."""
 
+import itertools
 import math
 import os
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import blobs
+from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cli
@@ -25,6 +28,17 @@ pytestmark = pytest.mark.bounds
 METHODS = CqBoost, MDBoost, MinCq, LPBoost, CGBoost
 MASTERS = "auto", "osqp", "active-set"
 ROOT = Path(__file__).parents[1]
+uncompiled = pytest.mark.uncompiled
+
+
+def quick(cases, is_quick):
+    """The cases of a test, those marked that take no more than seconds without the compiler."""
+    return [pytest.param(*c, marks=uncompiled) if is_quick(*c) else pytest.param(*c) for c in cases]
+
+
+def from_python(kernel):
+    """A kernel that only kernels call, so that a test can call it."""
+    return njit(lambda *args: kernel(*args))
 
 
 # -- slow and obvious references ------------------------------------------------------------------
@@ -171,14 +185,8 @@ def wdbc_half():
     return data.X[rows], np.where(data.y[rows] == 1, 1.0, -1.0)
 
 
-def blobs(n=200, d=5, seed=0, distance=1.0):
-    rng = np.random.default_rng(seed)
-    y = np.where(np.arange(n) % 2, 1, -1)
-    return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
-
-
 # -- correct: against something that shares no code -----------------------------------------------
-@pytest.mark.parametrize("seed", range(105))
+@pytest.mark.parametrize("seed", quick(zip(range(105)), lambda seed: seed < 25))
 def test_matches_clarabel_on_all_voters(seed):
     cls, X, y, weight, params, spot = random_problem(seed)
     present = np.ones(len(y)) if weight is None else weight
@@ -243,7 +251,7 @@ def test_wdbc_figures(master):
         assert abs(model.n_generated_ - generated) <= 2  # ties between equal edges
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick(zip(range(20)), lambda seed: seed < 12))
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, CGBoost])
 def test_masters_agree_on_pools_with_ties(cls, seed):
     """Few rows, many voters, some of them equal, opposite or perfect; mu up to the very limit."""
@@ -306,6 +314,7 @@ def wrong_program(cls, y, H):
     return q.value
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, LPBoost, CGBoost])
 def test_a_vote_with_the_printed_signs_would_fail(cls):
     X, y = blobs(80, 3, distance=2.0)
@@ -324,6 +333,7 @@ def test_a_vote_with_the_printed_signs_would_fail(cls):
     assert (np.where(both @ q >= 1e-6, 1, -1) == y).mean() < 0.7 < model.score(X, y)
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 @pytest.mark.parametrize("limit", [3, None])
 def test_dual_value_follows_from_the_example_weights(cls, limit):
@@ -360,8 +370,8 @@ def test_dual_value_follows_from_the_example_weights(cls, limit):
 
 
 def quadratic_program(seed):
-    """P, c, rows, value, at_least, low, high and a feasible x; singular ones among them, with none,
-    one and two constraints."""
+    """A program, a feasible x and the size of its entries; singular ones among them, with none, one
+    and two constraints."""
     rng = np.random.default_rng(seed)
     k, R = int(rng.integers(2, 25)), seed % 3
     root = rng.normal(size=(int(rng.integers(1, 2 * k)), k))
@@ -370,11 +380,13 @@ def quadratic_program(seed):
     value = rows @ x - (np.arange(R) == 1) * 0.3 * np.abs(rows).max(initial=0)
     scale = 10.0 ** rng.integers(-4, 3)
     P, c = root.T @ root * scale, rng.normal(size=k) * scale
-    return P, c, rows, value, R == 2, -np.ones(k), rng.uniform(0.5, 2, size=k), x, scale
+    low, high = -np.ones(k), rng.uniform(0.5, 2, size=k)
+    return cqboost._Program(P, c, rows, value, R == 2, low, high), x, scale
 
 
-def clarabel_program(P, c, rows, value, at_least, low, high, scale):
+def clarabel_program(program, scale):
     cp = pytest.importorskip("cvxpy")
+    P, c, rows, value, at_least, low, high = program
     x = cp.Variable(c.size)
     limits = [x >= low, x <= high]
     size = np.abs(rows).max(axis=1, initial=1e-300)
@@ -388,32 +400,36 @@ def clarabel_program(P, c, rows, value, at_least, low, high, scale):
     return goal.value * scale
 
 
+@uncompiled
 @pytest.mark.parametrize("seed", range(30))
 def test_masters_solve_quadratic_programs(seed):
-    P, c, rows, value, at_least, low, high, x, scale = quadratic_program(seed)
+    program, x, scale = quadratic_program(seed)
+    P, c, rows, value, at_least, low, high = program
     k, R = c.size, len(rows)
-    best = clarabel_program(P, c, rows, value, at_least, low, high, scale)
-    own = cqboost._Osqp().search(k, P, c, rows, value, at_least, low, high, x)
+    best = clarabel_program(program, scale)
+    own = cqboost._Osqp().search(program, k, x)
     assert abs(own @ P @ own / 2 + c @ own - best) <= 1e-4 * scale  # before anyone mends it
     for master in (cqboost._Osqp, cqboost._ActiveSet):
         now = x.copy()
-        master().solve(k, P, c, rows, value, at_least, low, high, now)
+        master().solve(program, k, now)
         assert (now >= low).all() and (now <= high).all()
         slack = (rows @ now - value) / np.abs(rows).max(axis=1, initial=1e-300)
         assert (np.abs(slack[: 1 if at_least else R]) <= 1e-9).all() and (slack >= -1e-9).all()
         assert abs(now @ P @ now / 2 + c @ now - best) <= 1e-8 * scale
 
 
+@uncompiled
 @pytest.mark.parametrize("seed", range(12))
 def test_active_set_from_any_start_and_in_pieces(seed, monkeypatch):
     """The free variables, their factor and what is left at the end are those of the minimum."""
-    P, c, rows, value, at_least, low, high, x, scale = quadratic_program(3 * seed)
-    P = P + scale * np.eye(c.size)
+    program, x, scale = quadratic_program(3 * seed)
+    program = program._replace(P=program.P + scale * np.eye(x.size))
+    P, c, low, high = program.P, program.c, program.low, program.high
     found = []
     for work, start in ((10**8, x), (1, x), (1, np.where(np.arange(c.size) % 2, low, high))):
         monkeypatch.setattr(cqboost, "WORK", work)
         master, now = cqboost._ActiveSet(), start.copy()
-        assert not master.solve(c.size, P, c, rows, value, at_least, low, high, now)
+        assert not master.solve(program, c.size, now)
         free = np.sort(master.free[: master.count])
         assert_array_equal(free, np.flatnonzero((low < now) & (now < high)))
         order = master.free[: master.count]
@@ -427,20 +443,20 @@ def test_active_set_from_any_start_and_in_pieces(seed, monkeypatch):
     assert_allclose(found[2], found[0], atol=1e-9)
     monkeypatch.setattr(cqboost, "WORK", 1)
     seen, now = [], x.copy()
-    stopped = cqboost._ActiveSet().solve(
-        c.size, P, c, rows, value, at_least, low, high, now, lambda: seen.append(1) or True
-    )
+    stopped = cqboost._ActiveSet().solve(program, c.size, now, lambda: seen.append(1) or True)
     assert stopped == bool(seen) and len(seen) <= 1
 
 
+@uncompiled
 def test_factor_grows_and_shrinks():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(12, 9))
     P, L, free = root.T @ root, np.zeros((9, 9)), np.empty(9, np.intp)
+    leave = from_python(cqboost._leave)
     for count, j in enumerate((3, 0, 7, 5, 2)):
         cqboost._join(P, L, free, count, j, 0.0)
     for place, left in ((1, [3, 7, 5, 2]), (3, [3, 7, 5]), (0, [7, 5])):
-        cqboost._leave(L, free, len(left) + 1, place)
+        leave(L, free, len(left) + 1, place)
         assert_array_equal(free[: len(left)], left)
         lower = np.tril(L[: len(left), : len(left)])
         assert_allclose(lower @ lower.T, P[np.ix_(left, left)], rtol=1e-12)
@@ -457,26 +473,29 @@ def test_factor_grows_and_shrinks():
     assert L[1, 1] == 1e-3
     z, lower = rng.normal(size=2), np.tril(L[:2, :2])
     forward, backward = z.copy(), z.copy()
-    cqboost._forward(L, forward, 2)
-    cqboost._backward(L, backward, 2)
+    from_python(cqboost._forward)(L, forward, 2)
+    from_python(cqboost._backward)(L, backward, 2)
     assert_allclose(forward, np.linalg.solve(lower, z))
     assert_allclose(backward, np.linalg.solve(lower.T, z))
 
 
+@uncompiled
 def test_constraint_multipliers():
     rng = np.random.default_rng(1)
+    multipliers = from_python(cqboost._constraint_multipliers)
     for W in (0, 1, 2):
         Z, lam = rng.normal(size=(W + 1, 6)), np.full(W + 1, 7.0)
-        cqboost._constraint_multipliers(Z, W, W, 5, lam)
+        multipliers(Z, W, W, 5, lam)
         assert lam[W] == 0.0
         expected = np.linalg.lstsq(Z[:W, :5].T, Z[W, :5], rcond=None)[0]
         assert_allclose(lam[:W], expected, rtol=1e-9)
     Z[1] = 2.0 * Z[0] + 1e-7 * Z[1]  # parallel but for rounding: they count as one
-    cqboost._constraint_multipliers(Z, 2, 2, 5, lam)
+    multipliers(Z, 2, 2, 5, lam)
     assert lam[1] == 0.0
     assert_allclose(lam[0], Z[0, :5] @ Z[2, :5] / (Z[0, :5] @ Z[0, :5]), rtol=1e-12)
 
 
+@uncompiled
 def test_best_outside():
     edges = np.array([0.1, 0.7, 0.7 * (1 + 1e-14), 0.9, -2.0, 0.7])
     inside = np.array([False, False, False, True, False, False])
@@ -485,6 +504,7 @@ def test_best_outside():
     assert cqboost._best_outside(edges, np.ones(6, np.bool_)) == -1
 
 
+@uncompiled
 def test_price_is_the_definition():
     """Moments, multipliers and edges from products alone, against the margins themselves."""
     rng = np.random.default_rng(2)
@@ -509,50 +529,118 @@ def test_price_is_the_definition():
             assert_allclose(b, 1 + D * mean)
 
 
+@uncompiled
 def test_osqp_answers_are_made_feasible():
-    """... or not used at all: where its status is no solution, or no feasible point is near."""
+    """... or not used at all, where no feasible point is near."""
     low, high, rows = np.zeros(4), np.full(4, np.inf), np.array([[1.0] * 4, [0.3, 0.2, 0.1, 0.0]])
     x, value = np.array([1.0, 0, 0, 0]), np.array([1.0, 0.2])
+    program = cqboost._Program(np.eye(4), np.zeros(4), rows, value, True, low, high)
     goal = np.array([0.5, 0.3, 0.2 + 1e-8, -1e-9])
-    near = cqboost._towards(x, goal, rows, value, True, low, high)
+    near = cqboost._towards(x, goal, program)
     assert near[3] == 0.0 and near.min() >= 0 and abs(near.sum() - 1) <= 1e-14
     assert_allclose(near, goal, atol=1e-7)
     short = np.array([0.2, 0.4 - 1e-8, 0.4, 0.0])  # below the floor: it comes up to it
-    near = cqboost._towards(x, short, rows, np.array([1.0, 0.18]), True, low, high)
+    near = cqboost._towards(x, short, program._replace(value=np.array([1.0, 0.18])))
     assert abs(rows[1] @ near - 0.18) <= 1e-14 and abs(near.sum() - 1) <= 1e-14
     far = np.array([0.9, 0, 0, 0])  # the one variable that may move cannot make up for two rows
-    assert_array_equal(cqboost._towards(x, far, rows, np.array([1.0, 0.2]), False, low, high), x)
+    assert_array_equal(cqboost._towards(x, far, program._replace(at_least=False)), x)
 
-    class Fake:
-        SolverStatus = cqboost._Osqp().osqp.SolverStatus
 
-        def __init__(self, status):
-            self.status = getattr(self.SolverStatus, status)
+class FakeOsqp:
+    """An OSQP that ends with a status, after `late` slices in which it did not do a step."""
 
-        def OSQP(self):
-            return self
+    SolverStatus = cqboost._Osqp().osqp.SolverStatus
 
-        def setup(self, *args, **kwargs):
-            pass
+    def __init__(self, status, late=0, x=4.0):
+        self.status = status
+        self.late = late
+        self.x = np.full(2, x)
+        self.y = np.zeros(3)
+        self.limits = []
 
-        warm_start = update_settings = setup
+    def OSQP(self):
+        return self
 
-        def solve(self, raise_error):
-            self.x, self.y, self.info = np.full(2, 4.0), np.zeros(3), self
-            self.status_val, self.status_polish, self.iter = self.status, 0, 1
-            return self
+    def setup(self, *args, **settings):
+        self.limits += [settings["time_limit"]] if "time_limit" in settings else []
 
-    def answer(status):
+    warm_start = update_settings = setup
+
+    def solve(self, raise_error):
+        self.late -= 1
+        self.iter = int(self.late < 0)
+        waits = self.SolverStatus.OSQP_TIME_LIMIT_REACHED
+        self.status_val = waits if self.late >= 0 else self.status
+        self.status_polish = 0
+        self.info = self
+        return self
+
+    def answer(self):
         master = cqboost._Osqp()
-        master.osqp = Fake(status)
+        master.osqp = self
         return master._run(None, None, None, np.zeros(3), None, None)
 
-    assert_array_equal(answer("OSQP_SOLVED"), [4.0, 4.0])
-    assert answer("OSQP_PRIMAL_INFEASIBLE") is None and answer("OSQP_DUAL_INFEASIBLE") is None
-    with pytest.raises(KeyboardInterrupt):
-        answer("OSQP_SIGINT")
+
+@uncompiled
+@pytest.mark.parametrize("status", FakeOsqp.SolverStatus, ids=lambda status: status.name)
+def test_every_status_of_osqp(status):
+    """An answer counts where OSQP came near a solution, and Ctrl-C is an interrupt."""
+    solver = FakeOsqp(status)
+    if status.name == "OSQP_SIGINT":
+        with pytest.raises(KeyboardInterrupt):
+            solver.answer()
+        return
+    near = ("SOLVED", "SOLVED_INACCURATE", "MAX_ITER_REACHED", "TIME_LIMIT_REACHED")
+    found = solver.answer()
+    if status.name.removeprefix("OSQP_") in near:
+        assert_array_equal(found, [4.0, 4.0])
+        assert FakeOsqp(status, x=np.nan).answer() is None
+    else:
+        assert found is None
 
 
+@uncompiled
+def test_slices_of_osqp_get_longer_where_it_comes_to_no_step():
+    solver = FakeOsqp(FakeOsqp.SolverStatus.OSQP_SOLVED, late=3)
+    assert_array_equal(solver.answer(), [4.0, 4.0])
+    assert solver.limits == [cqboost.SLICE * scale for scale in (1, 2, 4, 8, 1)]
+
+
+@uncompiled
+def test_osqp_where_signals_cannot_wait(monkeypatch):
+    program, x, scale = quadratic_program(2)
+    monkeypatch.delattr(signal, "pthread_sigmask", raising=False)
+    cqboost._Osqp().solve(program, x.size, x)
+    best = clarabel_program(program, scale)
+    assert abs(x @ program.P @ x / 2 + program.c @ x - best) <= 1e-8 * scale
+
+
+@uncompiled
+def test_a_failure_of_linprog_is_told(monkeypatch):
+    optimize = pytest.importorskip("scipy.optimize")
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    failed = optimize.OptimizeResult(x=None, status=4, message="numerical difficulties")
+    monkeypatch.setattr(optimize, "linprog", lambda *args, **options: failed)
+    with pytest.raises(RuntimeError, match=r"status 4 \(numerical difficulties\); pip install"):
+        LPBoost(C=0.05).fit(*blobs(60, 3))
+
+
+@uncompiled
+def test_a_start_with_dependent_variables():
+    """The matrix of the free variables is a little indefinite: they join one by one."""
+    root = np.random.default_rng(0).normal(size=(2, 8))
+    P = root.T @ root - 1e-9 * np.eye(8)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(P)
+    master = cqboost._ActiveSet()
+    master.free, master.L = np.empty(8, np.intp), np.zeros((8, 8))
+    master._factorise(np.arange(8), P, 1e-12)
+    L = np.tril(master.L)
+    assert master.count == 8 and (L.diagonal() >= 1e-6 * (1 - 1e-12)).all()
+    assert_allclose((L @ L.T)[:2, :2], P[:2, :2], rtol=1e-9)
+
+
+@uncompiled
 @pytest.mark.parametrize("square", [0.0, 1.0])
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("size", [(40, 6), (20, 45)])
@@ -575,7 +663,7 @@ def test_interior_point(square, pairs, size):
         gaps.append(goal.value - dual)
         return gaps[-1] <= 1e-8
 
-    a, q = cqboost._interior(A, cost, square, pairs, watch)
+    a, q = cqboost._InteriorPoint(A, cost, square, pairs).solve(watch)
     assert 3 < len(gaps) <= 12 and -1e-7 <= gaps[-1] <= 1e-8  # twice as many without corrector
     if square and pairs:
         q = np.concatenate([np.maximum(q, 0), np.maximum(-q, 0)])
@@ -583,6 +671,7 @@ def test_interior_point(square, pairs, size):
     assert_allclose(value, goal.value, rtol=1e-5)
 
 
+@uncompiled
 def test_bins_of_any_numbers():
     """... among them such that the cuts overflow, coincide or lie at the values themselves."""
     rng = np.random.default_rng(0)
@@ -599,12 +688,14 @@ def test_bins_of_any_numbers():
             assert_array_equal(pool.bins[:, f], [(x > cuts[f]).sum() for x in values])
 
 
+@uncompiled
 def test_lowest_peak():
     rng = np.random.default_rng(0)
+    lowest_peak = from_python(cqboost._lowest_peak)
     for _ in range(200):
         slope, offset = rng.normal(size=8).round(1), rng.normal(size=8).round(1)
         slope[rng.integers(8)] = 1.0
-        b = cqboost._lowest_peak(slope, offset)
+        b = lowest_peak(slope, offset)
         crossings = [0.0]
         for i in range(8):
             for j in range(8):
@@ -641,8 +732,13 @@ def naive_bounds(margins, KL, delta):
     return printed, inverted, min(1, 2 * gibbs)
 
 
-@pytest.mark.parametrize("cls", METHODS)
-@pytest.mark.parametrize("voters", ["stumps", "rbf", "linear-functions", "linear-classifiers"])
+@pytest.mark.parametrize(
+    "cls, voters",
+    quick(
+        itertools.product(METHODS, cqboost.GENERATED),
+        lambda cls, voters: cls is not MinCq or voters == "stumps",
+    ),
+)
 def test_bounds(cls, voters):
     X, y = blobs(600, 2, distance=4.0)
     own = {"mu": 0.2} if cls in (CqBoost, MinCq) else {}
@@ -734,6 +830,7 @@ def test_the_bound_can_be_far_below_one():
 
 
 # -- shaped like the mathematics ------------------------------------------------------------------
+@uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 @pytest.mark.parametrize("voters", ["stumps", "rbf"])
 def test_weight_two_is_the_row_twice(cls, voters):
@@ -771,6 +868,7 @@ def test_invariances(cls):
         assert (np.diff(model.trace_) <= 1e-9 * np.abs(model.trace_[1:])).all()
 
 
+@uncompiled
 def test_reductions():
     """One voter is the vote; with a small mu MinCq's box is wide: its vote is mu times another."""
     X, y = blobs(100, 3)
@@ -791,6 +889,7 @@ def test_mdboost_is_cqboost_at_its_own_mean(D):
 
 
 # -- well behaved ---------------------------------------------------------------------------------
+@uncompiled
 @pytest.mark.parametrize("master", MASTERS)
 def test_degenerate_pools(master):
     n = 24
@@ -827,6 +926,7 @@ def test_degenerate_pools(master):
     assert_allclose(model.c_bound(), 0, atol=1e-9)
 
 
+@uncompiled
 @pytest.mark.parametrize("master", MASTERS)
 def test_the_whole_range_of_mu(master):
     X, y = blobs(50, 3, seed=4)
@@ -845,6 +945,7 @@ def test_the_whole_range_of_mu(master):
         CqBoost(voters=bad).fit(X, y)
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 def test_constant_features(cls):
     X, y = blobs(40, 2)
@@ -859,6 +960,7 @@ def test_constant_features(cls):
         cls(**own).fit(np.ones((40, 2)), y)
 
 
+@uncompiled
 def test_no_vote_at_small_C():
     X, y = blobs(60, 2)
     y[:20] = 1
@@ -876,6 +978,7 @@ def test_no_vote_at_small_C():
         CGBoost(voters=[Fixed(0, flip=True)]).fit(*blobs(60, 2))
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, LPBoost, CGBoost])
 def test_stopped_early_the_vote_is_valid(cls):
     X, y = blobs(100, 4)
@@ -927,6 +1030,7 @@ def test_list_of_voters():
         CqBoost(voters=[ensemble.RandomForestClassifier()]).fit(X, y)
 
 
+@uncompiled
 def test_without_highspy_and_without_osqp(monkeypatch):
     X, y = blobs(100, 3)
     warm = LPBoost(C=0.05).fit(X, y)
@@ -941,6 +1045,7 @@ def test_without_highspy_and_without_osqp(monkeypatch):
         assert cls().fit(X, y).converged_  # auto needs OSQP only where the active set fails
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 def test_bad_parameters_are_named(cls):
     X, y = blobs(30, 2)
@@ -955,7 +1060,7 @@ def test_bad_parameters_are_named(cls):
     ]
     if cls in (CqBoost, MinCq):
         cases += [
-            ({"mu": mu}, rf"mu must be a number in \(0, 1\], got {mu}") for mu in (0, -0.1, 2)
+            ({"mu": mu}, f"mu must be a number > 0 and <= 1, got {mu}") for mu in (0, -0.1, 2)
         ]
     if cls is MDBoost:
         cases += [({"D": 0}, "D must be a finite number > 0, got 0"), ({"D": np.inf}, "D must be")]
@@ -985,6 +1090,7 @@ def test_check_estimator_with_the_other_master(cls):
     assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
 
 
+@uncompiled
 @pytest.mark.parametrize("voters", ["rbf", "linear-functions", "linear-classifiers"])
 @pytest.mark.parametrize("cls", METHODS)
 def test_kernel_voters_keep(cls, voters, tmp_path):
@@ -997,6 +1103,7 @@ def test_kernel_voters_keep(cls, voters, tmp_path):
     assert model.score(X, y) > 0.6
 
 
+@uncompiled
 def test_verbose(capsys):
     X, y = blobs(40, 2)
     for cls in METHODS:
@@ -1004,14 +1111,15 @@ def test_verbose(capsys):
     assert not capsys.readouterr().out
     CqBoost(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("CqBoost     1  columns     1  objective ") and len(lines) > 3
+    assert len(lines) > 3
+    assert re.fullmatch(r"CqBoost     1  objective \S+  residual \S+  columns 1", lines[0])
 
 
 @pytest.mark.parametrize("command", ["cqboost", "mincq", "mdboost", "lpboost", "cgboost"])
 def test_command_line(command, tmp_path, capsys):
     start = [command, "--data", "heart", "--trials", "1"]
     assert cli.main([*start, "--save", str(tmp_path / "model.npz")]) == 0
-    report = capsys.readouterr().out
+    report = " ".join(capsys.readouterr().out.split())
     assert "tanh of standardised features" in report and "all converged" in report
     assert cli.main([*start, "--voters", "rbf"]) == 0
 
@@ -1028,6 +1136,7 @@ def test_command_line_names_the_range_of_the_training_rows(capsys):
 
 
 # -- voters of any kind ---------------------------------------------------------------------------
+@uncompiled
 def test_votes_probabilities_and_functions():
     """One pool in every form: members, pairs with columns, a frame, a function, a matrix."""
     pytest.importorskip("sklearn")
@@ -1071,6 +1180,7 @@ def test_votes_probabilities_and_functions():
             CqBoost(**params).fit(rows, y)
 
 
+@uncompiled
 def test_frames_and_pipelines_as_voters():
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("sklearn")
@@ -1115,6 +1225,7 @@ def test_frames_and_pipelines_as_voters():
 
 
 # -- sample weights -------------------------------------------------------------------------------
+@uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 def test_all_figures_see_the_weights(cls):
     X, y = blobs(90, 3, seed=5)
@@ -1131,6 +1242,7 @@ def test_all_figures_see_the_weights(cls):
     assert abs(g.mean() - one.margins(X, y).mean()) > 1e-4  # the figures without weights differ
 
 
+@uncompiled
 def test_quantiles():
     rng = np.random.default_rng(0)
     values, weight = rng.normal(size=50), rng.integers(1, 5, size=50)
@@ -1139,6 +1251,7 @@ def test_quantiles():
         assert_array_equal(cqboost._quantiles(values, scale * weight, cqboost.QUANTILES), expected)
 
 
+@uncompiled
 def test_mdboost_takes_weights_of_any_scale():
     X, y = blobs(80, 3)
     plain = MDBoost(eps=1e-10).fit(X, y)
@@ -1152,6 +1265,7 @@ def test_mdboost_takes_weights_of_any_scale():
     assert_allclose(model.objective_, twice.objective_, rtol=1e-9)
 
 
+@uncompiled
 def test_the_majority_is_by_weight():
     X, y = blobs(60, 2)
     weight = np.where(y > 0, 1.0, 1.5)
@@ -1173,6 +1287,7 @@ def test_the_named_C_is_enough():
 
 
 # -- more voters than rows, and the edge of feasibility -------------------------------------------
+@uncompiled
 @pytest.mark.parametrize("master", MASTERS)
 def test_mincq_takes_the_optimum_of_least_norm(master):
     """15 rows and 150 voters: of all optima the one that a permutation of the voters keeps."""
@@ -1222,6 +1337,7 @@ def test_no_master_leaves_the_box(master):
         assert_allclose(model.first_moment_, mu, rtol=1e-9)
 
 
+@uncompiled
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, CGBoost])
 def test_auto_goes_on_with_osqp(cls, monkeypatch):
     """Where the active set and the interior point are lamed OSQP ends the fit."""
@@ -1238,7 +1354,7 @@ def test_auto_goes_on_with_osqp(cls, monkeypatch):
         assert not cls(master="active-set", **own).fit(X, y).converged_
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick(zip(range(40)), lambda seed: seed < 12))
 def test_the_edge_of_feasibility(seed):
     """mu at the limit, up to the last bit, in pools with equal and perfect voters; and the limit
     that a message names works as it is printed."""
@@ -1268,6 +1384,7 @@ def test_the_edge_of_feasibility(seed):
             assert cls(mu=limit, voters="votes").fit(H, y, weight).converged_
 
 
+@uncompiled
 def test_no_range_is_named_where_there_is_none():
     y = np.where(np.arange(8) % 2, 1, -1)
     for cls in (CqBoost, MinCq):
@@ -1275,6 +1392,7 @@ def test_no_range_is_named_where_there_is_none():
             cls(mu=0.1, voters="votes").fit(np.ones((8, 2)), y)
 
 
+@uncompiled
 def test_rounded_limits():
     for limit in (0.123456789, 0.1, 1 / 3, 2 / 3, 0.99999999, 1.0, 1e-7 / 3, 0.5407407407):
         down, up = float(cqboost._rounded(limit)), float(cqboost._rounded(limit, up=True))
@@ -1282,12 +1400,14 @@ def test_rounded_limits():
 
 
 # -- the hard grid --------------------------------------------------------------------------------
+@uncompiled
 @pytest.mark.parametrize("problem", hard_cqboost.problems()[::5], ids=lambda p: p.name)
 def test_hard_problems(problem):
     record = hard_cqboost.check(problem)
     assert record["honest"], record
 
 
+@uncompiled
 def test_the_judge_of_the_grid_can_tell():
     """A vote or example weights that are wrong by a little have a larger gap."""
     for cls in METHODS:
@@ -1312,6 +1432,7 @@ def test_lpboost_has_no_cliff():
     assert_allclose(model.objective_, 1173.0540540540542, rtol=1e-8)  # of linprog on all stumps
 
 
+@uncompiled
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_lpboost_matches_linprog_on_all_voters(C):
     optimize = pytest.importorskip("scipy.optimize")
@@ -1327,6 +1448,7 @@ def test_lpboost_matches_linprog_on_all_voters(C):
     assert model.n_generated_ < A.shape[1]
 
 
+@uncompiled
 def test_equal_voters_share_their_weight():
     """Stumps between which no row lies are equal: as one for LPBoost, all of them for CGBoost."""
     X = np.random.default_rng(0).integers(0, 3, size=(80, 4)) * 1.0
@@ -1345,6 +1467,7 @@ def test_equal_voters_share_their_weight():
         assert model.converged_ and model.n_columns_ == 40
 
 
+@uncompiled
 @pytest.mark.parametrize("master", ["auto", "active-set"])
 def test_mincq_can_be_stopped(master, monkeypatch):
     monkeypatch.setattr(cqboost, "WORK", 1)
@@ -1359,9 +1482,10 @@ def test_mincq_can_be_stopped(master, monkeypatch):
     assert_allclose(model.first_moment_, mu, rtol=1e-9)
 
 
+@uncompiled
 def test_more_rows_than_a_block():
     X, y = blobs(200, 3)
-    many = np.random.default_rng(0).normal(size=(2 * cqboost.BLOCK + 7, 3))
+    many = np.random.default_rng(0).normal(size=(2 * cqboost.VOTE_ROWS + 7, 3))
     for voters in ("stumps", "rbf"):
         model = CqBoost(mu=0.1, voters=voters).fit(X, y)
         decision = model.decision_function(many)
@@ -1370,6 +1494,7 @@ def test_more_rows_than_a_block():
         assert_allclose(decision[-3:], model.decision_function(many[-3:]), atol=1e-12)
 
 
+@uncompiled
 def test_fit_is_all_or_nothing():
     X, y = blobs(80, 3)
     for cls in METHODS:

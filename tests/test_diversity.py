@@ -63,6 +63,8 @@ def table(seed, n=60, T=6):
 
 
 # -- correct --------------------------------------------------------------------------------------
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(8))
 def test_matches_the_tables(seed, monkeypatch):
     votes, y = table(seed)
@@ -70,7 +72,7 @@ def test_matches_the_tables(seed, monkeypatch):
     assert list(found) == list(expected)
     for name, values in expected.items():
         assert_allclose(found[name], values, atol=1e-14, err_msg=name)
-    monkeypatch.setattr(diversity, "CHUNK", 7)  # rows in several parts give the same counts
+    monkeypatch.setattr(diversity, "PRODUCT_ROWS", 7)  # rows in several parts give the same counts
     for name, values in pairwise(votes, y).items():
         assert_array_equal(values, found[name])
 
@@ -81,8 +83,9 @@ def test_degenerate_tables_have_values(n, T):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         votes, y = rng.choice([-1, 1], (n, T)), rng.choice([-1, 1], n)
+        found = pairwise(votes, y)
         for name, values in naive(votes, y).items():
-            assert_allclose(pairwise(votes, y)[name], values, atol=1e-14, err_msg=name)
+            assert_allclose(found[name], values, atol=1e-14, err_msg=name)
 
 
 def test_values_of_constant_members():
@@ -92,6 +95,8 @@ def test_values_of_constant_members():
     assert_array_equal(kappa(votes)[0], [1, 1, 0, 0])
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_single_measures_are_those_of_pairwise():
     votes, y = table(0)
     found = pairwise(votes, y)
@@ -129,6 +134,8 @@ def test_kappa_error_points():
     assert over_pairs(np.arange(9).reshape(3, 3)).tolist() == [1, 2, 5]
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_exclusivity():
     coef = np.random.default_rng(0).normal(size=(4, 7)) * (np.arange(28).reshape(4, 7) % 3 > 0)
     for t in range(4):
@@ -138,6 +145,8 @@ def test_exclusivity():
             assert_allclose(exclusivity(coef, relaxed=True)[t, k], np.abs(both).sum())
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(5))
 def test_decomposition_is_an_identity(seed):
     rng = np.random.default_rng(seed)
@@ -152,6 +161,8 @@ def test_decomposition_is_an_identity(seed):
         assert_allclose(found.ambiguity, spread, atol=1e-12)
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_margins():
     votes, y = table(4)
     weights = np.arange(6.0)
@@ -161,6 +172,8 @@ def test_margins():
     assert_allclose(margins(votes, None, y), [y[i] * votes[i].mean() for i in range(len(y))])
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_error_covariance():
     rng = np.random.default_rng(0)
     n, T, R = 12, 5, 9
@@ -201,6 +214,8 @@ LABELS = [(0, 1), (False, True), (1, 2), (-1, 1), (-3, -2), (0.0, 1.0), (-1.5, 2
           ("no", "yes"), (b"a", b"b")]  # fmt: skip
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("low, high", LABELS)
 def test_votes_may_be_any_two_labels(low, high):
     """Disagreement of two members that differ on 4 of 10 rows is 0.4, whatever the labels are."""
@@ -225,6 +240,8 @@ def test_votes_may_be_any_two_labels(low, high):
     assert_array_equal(double_fault(objects, labels.astype(object)), double_fault(signs, y))
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_labels_of_votes_and_y_may_be_written_differently():
     signs, y = table(9)
     expected = double_fault(signs, y)
@@ -261,6 +278,8 @@ def test_votes_that_are_all_equal(vote, labels, is_positive):
     assert_array_equal(disagreement(np.full((3, 2), vote)), 0.0)
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_labels_of_y_that_are_all_equal():
     signs, _ = table(9)
     error = (signs < 0).astype(float).T @ (signs < 0) / 60
@@ -300,6 +319,8 @@ def test_outputs_of_one_sign_are_no_labels():
         assert_array_equal(margins(np.full((2, 3), 2.0), None, y), [2.0, -2.0])
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_more_than_two_labels_are_named():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 50)
@@ -332,6 +353,8 @@ def test_weights_of_any_size(scale):
     assert_array_equal(one, error_covariance([votes, votes[::-1]], y, [weights] * 2))
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_numbers_too_large_to_square_are_refused():
     votes, y = table(4)
     found = ambiguity(1e149 * votes, None, 1e149 * y)
@@ -360,6 +383,8 @@ def test_forms_of_input():
                 assert_array_equal(values, found[name])
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_errors():
     votes, y = table(6)
     for bad in (votes[:, 0], votes[:0], votes[:, :0], votes * 1j):
@@ -392,6 +417,8 @@ def test_errors():
         error_covariance([votes, votes], y, [np.ones(6)])
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
 def test_averages():
     votes, y = table(7)
     T, weights = votes.shape[1], np.arange(1.0, votes.shape[1] + 1)
@@ -409,7 +436,9 @@ def test_averages():
         averages(votes[:, :1], y)
 
 
-def test_kappa_error_figure(tmp_path):
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+def test_kappa_error_figure(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     votes, y = table(7)
     clouds = {"few": kappa_error(votes[:, :2], y), "more": kappa_error(votes, y)}
@@ -427,6 +456,9 @@ def test_kappa_error_figure(tmp_path):
     assert texts == ["few, 1 pair", f"more, {len(clouds['more'][0])} pairs"]
     for kind in ("png", "pdf", "svg"):
         figure.savefig(tmp_path / f"figure.{kind}")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
+    with pytest.raises(ImportError, match="needs matplotlib: pip install matplotlib"):
+        kappa_error_figure(clouds, "on a table")
 
 
 def test_votes_are_left_alone():

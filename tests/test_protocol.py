@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solvers.adaboost_nc import AdaBoost
 from solvers.combine import Voting
 from solvers.cqboost import CqBoost, LPBoost, MinCq
-from solvers.exrm import PSVM, ExRM
+from solvers.exrm import COMMON, PSVM, ExRM, follows
 from solvers.gradient_boosting import GradientBoostingRegressor
 from tests.test_contract import FILES, ROOT, every, make, nested, table, variants
 
@@ -36,6 +36,7 @@ def same(one, two):
 
 
 # -- state ----------------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 @every
 def test_a_failed_fit_leaves_the_object_as_it_was(cls):
     X, y = table()
@@ -158,6 +159,7 @@ def test_early_stopping_by_column_generation():
 
 
 # -- labels, numbers, weights ---------------------------------------------------------------------
+@pytest.mark.uncompiled
 @every
 def test_score_checks_y(cls):
     X, y = table()
@@ -176,6 +178,7 @@ def test_score_checks_y(cls):
             model.score(X, y, wrong)
 
 
+@pytest.mark.uncompiled
 def test_regressors_score_checks_y():
     X = table()[0]
     y = X[:, 0] + 0.1 * X[:, 1]
@@ -187,6 +190,7 @@ def test_regressors_score_checks_y():
             model.score(X, wrong)
 
 
+@pytest.mark.uncompiled
 @every
 def test_labels_that_are_missing_or_mixed(cls):
     X, y = table()
@@ -201,6 +205,7 @@ def test_labels_that_are_missing_or_mixed(cls):
         make(cls).fit(X, labels)
 
 
+@pytest.mark.uncompiled
 @every
 def test_pandas_with_gaps(cls):
     pandas = pytest.importorskip("pandas")
@@ -239,6 +244,7 @@ def test_pandas_with_gaps(cls):
         make(cls).fit(dates, y)
 
 
+@pytest.mark.uncompiled
 @every
 def test_extreme_numbers_are_refused(cls):
     """One rule for all methods: below the bound squares are finite, from it on X is refused."""
@@ -255,6 +261,7 @@ def test_extreme_numbers_are_refused(cls):
             make(cls).fit(X, y).predict(large)
 
 
+@pytest.mark.uncompiled
 @every
 def test_class_weights_are_example_weights(cls):
     X, y = table()
@@ -287,6 +294,7 @@ def test_class_weights_are_example_weights(cls):
             make(cls, class_weight=wrong).fit(X, y)
 
 
+@pytest.mark.uncompiled
 @every
 def test_unknown_labels_are_refused(cls):
     X, y = table()
@@ -302,6 +310,7 @@ def test_unknown_labels_are_refused(cls):
 
 
 # -- scikit-learn's habits ------------------------------------------------------------------------
+@pytest.mark.uncompiled
 @every
 def test_random_states(cls):
     if "random_state" not in inspect.signature(cls).parameters:
@@ -324,6 +333,7 @@ def test_a_generator_moves_on():
         assert not np.array_equal(one, two)
 
 
+@pytest.mark.uncompiled
 @every
 def test_numbers_of_threads(cls):
     if "n_jobs" not in inspect.signature(cls).parameters:
@@ -334,10 +344,13 @@ def test_numbers_of_threads(cls):
         model = make(cls, n_jobs=jobs).fit(X, y)
         assert_array_equal(model.decision_function(X), expected)
         assert 1 <= model._threads() <= os.cpu_count()
-    with pytest.raises(ValueError, match="n_jobs must be None, a number of threads, or -1"):
+    with pytest.raises(
+        ValueError, match="n_jobs must be None, an integer >= 1 or an integer <= -1"
+    ):
         make(cls, n_jobs=0).fit(X, y)
 
 
+@pytest.mark.uncompiled
 @every
 def test_old_scikit_learn_knows_the_kind(cls):
     """Before version 1.6 the kind of an estimator is read from these."""
@@ -348,6 +361,7 @@ def test_old_scikit_learn_knows_the_kind(cls):
     assert tags["allow_nan"] == cls().__sklearn_tags__().input_tags.allow_nan
 
 
+@pytest.mark.uncompiled
 @every
 def test_sample_weights_are_routed(cls):
     sklearn = pytest.importorskip("sklearn")
@@ -382,6 +396,7 @@ def test_sample_weights_are_routed(cls):
             cross_validate(Watched(), X, y, cv=2, params={"sample_weight": np.ones(120)})
 
 
+@pytest.mark.uncompiled
 def test_nested_parameters_of_lists():
     plain = Voting([PSVM(), AdaBoost()])
     named = Voting([("svm", PSVM()), ("boost", AdaBoost())])
@@ -426,6 +441,7 @@ def test_equal_fits_give_equal_files(cls, tmp_path):
         assert secret not in files[0]
 
 
+@pytest.mark.uncompiled
 @every
 def test_parameters_come_back(cls, tmp_path):
     X, y = table()
@@ -532,6 +548,7 @@ def test_damaged_models_are_refused_or_harmless(cls, tmp_path):
     assert refused > 20
 
 
+@pytest.mark.uncompiled
 @every
 def test_what_all_models_hold_is_checked(cls, tmp_path):
     X, y = table(40)
@@ -595,6 +612,7 @@ def test_damaged_members_are_refused_or_harmless(case, tmp_path):
                 assert is_clear(error), f"{model!r}: {what}: {error!r}"
 
 
+@pytest.mark.uncompiled
 def test_compressed_and_swollen_files_are_refused(tmp_path):
     import zipfile
 
@@ -636,6 +654,7 @@ def test_one_path_for_many_threads(tmp_path):
     assert os.listdir(tmp_path) == ["model.npz"]
 
 
+@pytest.mark.uncompiled
 def test_parts_of_dead_processes_are_removed(tmp_path):
     model = PSVM().fit(*table())
     path = tmp_path / "model.npz"
@@ -658,6 +677,7 @@ with write_file({str(path)!r}) as file:
     assert set(os.listdir(tmp_path)) == {"model.npz", *foreign, alive}
 
 
+@pytest.mark.uncompiled
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
 def test_what_a_path_may_be(tmp_path):
     model, path, link = PSVM().fit(*table()), tmp_path / "model.npz", tmp_path / "link.npz"
@@ -724,3 +744,39 @@ def test_structures_have_no_padding(path):
     for name, value in vars(module).items():
         if isinstance(value, np.dtype) and value.names:
             assert value.itemsize == sum(value[key].itemsize for key in value.names), name
+
+
+RULES = {
+    "an integer >= 1": ([1, np.int64(7)], [0, 1.0, "1", None, [1]]),
+    "None or an integer from 2 to 256": ([None, 2, 256], [1, 257, "None", 2.0]),
+    "a finite number > 0": ([1, 0.5, np.float32(2)], [0, -1, np.inf, np.nan, "1", None]),
+    "a number > 0": ([1e-9, np.inf], [0.0, np.nan, "a"]),
+    "a number > 0 and <= 1": ([1, 0.5], [0, 1.5, np.nan, None]),
+    "an integer >= 1 or a share > 0 and < 1": ([3, 0.5], [0, 1.5, -2]),
+    "'scale' or a finite number >= 0": (["scale", 0], ["scal", -1, None, np.zeros(2)]),
+    "one of None, 'bootstrap'": ([None, "bootstrap"], ["None", False, 0]),
+    "True or False": ([True, False, np.True_], [None, "True", 2]),
+    "None or a function": ([None, print], [0, "print"]),
+    "'tree' or an object with fit and predict": (["tree", PSVM()], ["bush", object(), None]),
+    "None, 'balanced' or a dict from class to factor": ([None, "balanced", {}], ["even", 1, []]),
+    "None, an integer >= 1 or an integer <= -1": ([None, -1, 2], [0, 1.5]),
+}
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("rule", RULES)
+def test_the_text_of_a_rule_is_the_rule(rule):
+    good, bad = RULES[rule]
+    assert all(follows(value, rule) for value in good)
+    assert not any(follows(value, rule) for value in bad)
+
+
+@every
+def test_every_rule_can_be_read(cls):
+    """All values by default follow their rules, and an object of no known kind follows none."""
+    rules = COMMON | cls._rules
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if name in rules:
+            follow = sys.modules[cls.__module__].follows
+            assert follow(parameter.default, rules[name]), name
+            assert not follow(object(), rules[name]), name

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.testing import assert_array_equal
 
 from solvers import adaboost_nc, bagging, gradient_boosting
@@ -52,6 +53,99 @@ def naive_edges(column, weight, bins):
     return [0.5 * (values[i] + values[i + 1]) for i in last]
 
 
+def naive_impurity(g, h, rules, low, high):
+    """Impurity of rows of weight h times it, g being the difference of the classes' weights; with
+    an l2 the least loss g v + (h + l2) v^2 / 2 of a value v within its bounds, and that value."""
+    if rules.l2 is not None:
+        v = min(max(-g / (h + rules.l2), low), high)
+        return g * v + 0.5 * (h + rules.l2) * v * v, v
+    shares = (h - g) / (2 * h), (h + g) / (2 * h)
+    if rules.criterion == 0:
+        return h * min(shares), -g / h
+    if rules.criterion == 1:
+        return h * (1 - sum(p * p for p in shares)), -g / h
+    return -h * sum(p * math.log2(p) for p in shares if p > 0), -g / h
+
+
+def naive_cuts(X, rows, g, h, rules, low, high):
+    """The first best cut of each feature that has any: gain, entropy of the cut, who goes left."""
+    found, total = {}, h[rows].sum()
+    parent, _ = naive_impurity(g[rows].sum(), total, rules, low, high)
+    for j in range(X.shape[1]):
+        x, gap = X[rows, j], np.isnan(X[rows, j])
+        for to_left in (False, True) if gap.any() else (False,):
+            for cut in np.unique(x[~gap]):
+                left = np.where(gap, to_left, x <= cut)
+                sides = rows[left], rows[~left]
+                if min(map(len, sides)) < rules.min_leaf:
+                    continue
+                parts = [naive_impurity(g[s].sum(), h[s].sum(), rules, low, high) for s in sides]
+                if (
+                    rules.monotone is not None
+                    and rules.monotone[j] * (parts[1][1] - parts[0][1]) < 0
+                ):
+                    continue
+                gain = parent - parts[0][0] - parts[1][0]
+                if gain > found.get(j, (0.0 if rules.l2 is not None else -1.0,))[0] + 1e-9:
+                    share = h[sides[0]].sum() / total
+                    entropy = -total * sum(p * math.log2(p) for p in (share, 1 - share))
+                    found[j] = gain, entropy, left
+    return found
+
+
+def certify(nodes, X, g, h, rules, k=0, rows=None, depth=0, low=-math.inf, high=math.inf):
+    """Every split of a finished tree is as good as any, and leaves have none left; returns the
+    number of leaves."""
+    rows = np.arange(len(X)) if rows is None else rows
+    node, cuts = nodes[k], naive_cuts(X, rows, g, h, rules, low, high)
+    scores = {j: gain for j, (gain, _, _) in cuts.items()}
+    if rules.criterion == 3:
+        mean = sum(scores.values()) / max(len(scores), 1)
+        scores = {j: gain / cuts[j][1] for j, gain in scores.items() if gain >= mean - 1e-9}
+    if node["child"] == 0:
+        is_pure = rules.l2 is None and abs(g[rows].sum()) == h[rows].sum()
+        is_last = depth == rules.max_depth or len(rows) < 2 * rules.min_leaf
+        assert is_pure or is_last or rules.max_leaves or not scores
+        value = naive_impurity(g[rows].sum(), h[rows].sum(), rules, low, high)[1]
+        assert math.isclose(node["value"], value, rel_tol=1e-9, abs_tol=1e-12)
+        return 1
+    j, x = int(node["feature"]), X[rows, node["feature"]]
+    left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
+    assert_array_equal(left, cuts[j][2])
+    assert scores[j] >= max(scores.values()) - 1e-9
+    assert math.isclose(node["gain"] * h.sum(), cuts[j][0], rel_tol=1e-9, abs_tol=1e-9)
+    bounds = [(low, high), (low, high)]
+    sign = 0 if rules.monotone is None else rules.monotone[j]
+    if sign:
+        values = [naive_impurity(g[rows[s]].sum(), h[rows[s]].sum(), rules, low, high)[1]
+                  for s in (left, ~left)]  # fmt: skip
+        middle = 0.5 * values[0] + 0.5 * values[1]
+        bounds = [(low, middle), (middle, high)][::sign]
+    pair = zip((left, ~left), bounds, strict=True)
+    return sum(certify(nodes, X, g, h, rules, node["child"] + side, rows[s], depth + 1, *ends)
+               for side, (s, ends) in enumerate(pair))  # fmt: skip
+
+
+def naive_pruned(nodes, shift, k=0):
+    """Nodes that are left below node k, and its errors on new rows by C4.5's estimate, the upper
+    end of a 25 % interval; rows have weight 1."""
+    node, z2 = nodes[k], 0.6744898**2
+    n = int(node["h"]) >> shift
+    wrong = (n - abs(int(node["g"]))) // 2
+    if wrong == 0:
+        alone = n * (1 - 0.25 ** (1 / n))
+    elif wrong + 0.5 >= n:
+        alone = wrong + 0.67 * (n - wrong)
+    else:
+        f = wrong + 0.5
+        alone = n * (f + z2 / 2 + math.sqrt(z2 * (f * (1 - f / n) + z2 / 4))) / (n + z2)
+    if node["is_leaf"]:
+        return {k}, alone
+    sides = [naive_pruned(nodes, shift, int(node["child"]) + side) for side in range(2)]
+    below = sides[0][1] + sides[1][1]
+    return ({k}, alone) if alone <= below else ({k} | sides[0][0] | sides[1][0], below)
+
+
 def random_trees(tree, sizes, seed, values):
     """Trees of these odd numbers of nodes, in the form of `pack`; thresholds are some of values."""
     rng, parts = np.random.default_rng(seed), []
@@ -79,18 +173,20 @@ def gapped(n, seed, share=0.3):
 def grower_of(tree, X, max_bins, weight=None, depth=3):
     """A grower as the file uses it: for two classes, or for derivatives."""
     l2 = 0.0 if tree is gradient_boosting else None
-    return tree.Grower(X, max_bins, "gini", depth, 1, None, 0.0, l2, weight=weight)
+    return tree.Grower(X, max_bins, tree.Rules(max_depth=depth, l2=l2), weight)
 
 
 def grown(tree, X, y, max_bins, depth=3):
     """A tree on rows of weight 1, finished, and each row's node."""
     grower = grower_of(tree, X, max_bins, depth=depth)
-    grower.GH[:, 0], grower.GH[:, 1] = np.where(y > 0, -1, 1), (1 << grower.shift) + 1
+    GH, shift = grower.data.GH, grower.data.shift
+    GH[:, 0], GH[:, 1] = np.where(y > 0, -1, 1), (1 << shift) + 1
     nodes = grower.grow()
-    return grower.pack([nodes])[0], grower.leaf.copy()
+    return grower.pack([nodes])[0], grower.space.leaf.copy()
 
 
 # -- bins -----------------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 def test_bins_are_quantiles_and_codes_count_thresholds(tree):
     rng = np.random.default_rng(0)
     X = np.column_stack([
@@ -101,21 +197,23 @@ def test_bins_are_quantiles_and_codes_count_thresholds(tree):
     X[rng.random(X.shape) < 0.05] = np.nan
     for bins in (2, 10, 256):
         grower = grower_of(tree, X, bins)
+        codes, n_codes = grower.data.codes, grower.data.n_codes
         for j in range(X.shape[1]):
-            values, edges = X[:, j], grower.edges[j, : grower.n_codes[j] - 1]
+            values, edges = X[:, j], grower.edges[j, : n_codes[j] - 1]
             known = ~np.isnan(values)
-            assert (np.diff(edges) > 0).all() and grower.n_codes[j] <= bins - 1
-            assert (grower.codes[~known, j] == grower.n_codes[j]).all()
+            assert (np.diff(edges) > 0).all() and n_codes[j] <= bins - 1
+            assert (codes[~known, j] == n_codes[j]).all()
             expected = (values[known, None] > edges).sum(axis=1)
-            assert_array_equal(grower.codes[known, j], expected)
+            assert_array_equal(codes[known, j], expected)
             if np.unique(values[known]).size < bins:
-                assert grower.n_codes[j] == np.unique(values[known]).size
-        share = np.bincount(grower.codes[:, 0])[: grower.n_codes[0]] / 5000
+                assert n_codes[j] == np.unique(values[known]).size
+        share = np.bincount(codes[:, 0])[: n_codes[0]] / 5000
         assert share.max() < 1.2 / (bins - 1)
 
 
+@pytest.mark.uncompiled
 def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(tree, monkeypatch):
-    monkeypatch.setattr(tree, "SAMPLE", 50)
+    monkeypatch.setattr(tree, "BIN_ROWS", 50)
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 3, 2000), rng.normal(size=2000)]).astype(float)
     X[7] = 99.0, np.nan  # a value, a gap that the sample does not see
@@ -123,7 +221,7 @@ def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(tree, monkey
         first, second = tree.bin_edges(X, 32, weight)
         assert_array_equal(first, [0.5, 1.5, 50.5])
         assert 20 < len(second) <= 30
-    codes = grower_of(tree, X, 256).codes
+    codes = grower_of(tree, X, 256).data.codes
     assert codes[7, 0] == 3 and codes[7, 1] == codes[:, 1].max()
 
 
@@ -151,6 +249,7 @@ def test_bins_end_at_quantiles_of_the_weights(tree, seed):
 
 
 # -- nodes ----------------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 def test_nodes_have_no_bytes_that_nothing_sets(tree):
     dtypes = [value for value in vars(tree).values() if isinstance(value, np.dtype)]
     assert {tree.NODE, tree.GROWING} <= set(dtypes)
@@ -179,6 +278,7 @@ def test_equal_fits_are_equal_to_the_byte(tree):
     assert fits[0] == fits[1] == fits[2]
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
 def test_known_against_missing_holds_for_larger_values_too(tree, max_bins):
     """The largest value of the node is 10, that of all rows 60: 60 is known as well."""
@@ -195,6 +295,7 @@ def test_known_against_missing_holds_for_larger_values_too(tree, max_bins):
     assert tree.check_trees(nodes, np.array([0, nodes.size]), 2)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, 4, None])
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_are_in_the_leaves_that_a_walk_finds(tree, seed, max_bins):
@@ -206,12 +307,103 @@ def test_rows_are_in_the_leaves_that_a_walk_finds(tree, seed, max_bins):
     assert nodes.size > 20
 
 
+RULES = {
+    "error": {"criterion": 0, "max_depth": 3},
+    "gini": {"criterion": 1},
+    "entropy": {"criterion": 2, "min_leaf": 3},
+    "gain ratio": {"criterion": 3, "min_leaf": 4},
+    "stump": {"max_depth": 1},
+    "five leaves": {"max_leaves": 5},
+    "drawn features": {"n_drawn": D},
+    "drawn features, gain ratio": {"n_drawn": D, "criterion": 3},
+    "derivatives": {"l2": 1.0, "max_depth": 4},
+    "derivatives, monotone": {"l2": 1.0, "max_depth": 4, "monotone": np.array([1, 0, -1])},
+}
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("max_bins", [256, None])
+def test_every_split_is_a_best_one(tree, max_bins, name):
+    """By brute force, on rows with gaps and whole weights; all rows, or a part of them."""
+    rng, rules = np.random.default_rng(3), tree.Rules(**RULES[name])
+    X = rng.normal(size=(90, D))
+    y = np.where(X[:, 0] - 0.5 * X[:, 2] + rng.normal(size=90) > 0, 1, -1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    grower, w = tree.Grower(X, max_bins, rules), rng.integers(1, 4, 90)
+    GH, shift = grower.data.GH, grower.data.shift
+    GH[:, 0], GH[:, 1] = -w * y, (w << shift) + 1
+    if rules.n_drawn is not None:
+        grower.space.draws[0][0] = 2**63 + 12345
+    for rows in (None, np.flatnonzero(rng.random(90) < 0.7)):
+        part = slice(None) if rows is None else rows
+        nodes = grower.pack([grower.grow(rows)])[0]
+        leaves = certify(nodes, X[part], -w[part] * y[part], w[part], rules)
+        assert 2 * leaves - 1 == len(nodes) > 2
+        assert leaves == 5 or rules.max_leaves is None
+
+
+@pytest.mark.uncompiled
+def test_pruning_is_by_the_estimated_errors(tree):
+    X, rng = gapped(300, 5), np.random.default_rng(5)
+    y = np.where(np.nan_to_num(X).sum(axis=1) + 2 * rng.normal(size=300) > 0, 1, -1)
+    grower = tree.Grower(X, 256, tree.Rules(criterion=2))
+    GH, shift = grower.data.GH, grower.data.shift
+    GH[:, 0], GH[:, 1] = -y, (1 << shift) + 1
+    nodes = grower.grow()
+    kept, _ = naive_pruned(nodes, shift)
+    whole = nodes.copy()
+    tree.prune(nodes, shift)
+    assert set(np.flatnonzero(nodes["is_cut"] == 0).tolist()) == kept
+    assert 3 < len(kept) < 0.7 * len(nodes)
+    packed, starts = grower.pack([nodes])
+    assert len(packed) == starts[-1] == len(kept)
+    for k in np.flatnonzero(nodes["is_cut"]):  # a row of a node cut off votes as the one above
+        above = next(a for a in range(k, -1, -1) if whole["child"][a] in (k, k - 1))
+        assert nodes["g"][k] == nodes["g"][above] and nodes["is_leaf"][k]
+
+
+@pytest.mark.uncompiled
+def test_random_numbers_are_those_of_xorshift64_star(tree):
+    """Against Python's integers, which have as many bits as they need."""
+    kernel = tree._random_below
+    draw = njit(lambda state, m: kernel(state, m))  # Only kernels can call it.
+    state, x = np.array([0x9E3779B97F4A7C15], dtype=np.uint64), 0x9E3779B97F4A7C15
+    for m in (1, 2, 7, 20, 1000, 2**31 - 1) * 20:
+        x ^= x >> 12
+        x ^= x << 25 & 2**64 - 1
+        x ^= x >> 27
+        assert draw(state, m) == ((x * 0x2545F4914F6CDD1D % 2**64 >> 33) * m) >> 31
+        assert state[0] == x
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("max_bins", [256, None])
+def test_a_fork_is_a_grower_on_some_of_the_features(tree, max_bins):
+    X, columns = gapped(200, 7), np.array([0, 2])
+    y = np.where(np.nan_to_num(X).sum(axis=1) > 0, 1, -1)
+    rules = tree.Rules(max_depth=4, l2=1.0, monotone=np.array([1, -1, 1]))
+    whole = tree.Grower(X, max_bins, rules)
+    alone = tree.Grower(X[:, columns].copy(), max_bins, rules._replace(monotone=np.array([1, 1])))
+    trees = []
+    for grower in (whole.fork(columns), alone, whole.fork(), whole):
+        GH, shift = grower.data.GH, grower.data.shift
+        GH[:, 0], GH[:, 1] = -y, (1 << shift) + 1
+        trees.append(grower.pack([grower.grow()])[0])
+    inner = trees[1]["child"] > 0
+    trees[1]["feature"][inner] = columns[trees[1]["feature"][inner]]
+    assert_array_equal(trees[0], trees[1])
+    assert_array_equal(trees[2], trees[3])
+    assert inner.sum() > 5 and set(trees[0]["feature"][inner]) == {0, 2}
+
+
 # -- prediction -----------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("deep", [False, True])
 def test_sums_are_those_of_a_walk(tree, deep):
     """Both ways to add up trees, on both sides of the number of nodes that decides between them;
     gaps, values equal to thresholds, and numbers of rows that are no multiple of anything."""
-    X = gapped(tree.CHUNK + 13, 1)
+    X = gapped(tree.DEEP_ROWS + 13, 1)
     sizes = [1, 3, 5, 41, 201, 2001, tree.DEEP - 2253] + deep * [1]
     nodes, starts = random_trees(tree, sizes, 2, [*np.arange(-3, 4) / 2.0, np.inf])
     assert nodes.size == tree.DEEP - 1 + deep
@@ -233,6 +425,7 @@ def test_sums_are_those_of_a_walk(tree, deep):
 
 
 # -- trees from files -----------------------------------------------------------------------------
+@pytest.mark.uncompiled
 def test_check_trees_knows_the_last_good_value_of_everything(tree):
     nodes, starts = random_trees(tree, [5, 7, 1, 3], 0, [0.0])
     assert tree.check_trees(nodes, starts, D)
@@ -263,6 +456,7 @@ def test_check_trees_knows_the_last_good_value_of_everything(tree):
             assert not any(with_changed(name, k, value) for value in bad)
 
 
+@pytest.mark.uncompiled
 def test_check_trees_knows_where_trees_start(tree):
     nodes, starts = random_trees(tree, [5, 7, 3], 0, [0.0])
     for bad in ([], [0], [15], [0, 14], [0, 16], [1, 15], [0, 5, 5, 15], [0, 12, 5, 15],
@@ -277,6 +471,7 @@ def test_check_trees_knows_where_trees_start(tree):
     assert tree.check_trees(nodes, starts, D)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(5))
 def test_trees_that_pass_the_check_can_be_walked(tree, seed):
     """Numbers at random in a few nodes: refused, or every walk ends inside its tree."""
