@@ -5,26 +5,11 @@
     load("wine.csv:1-vs-rest")        a file, one class against the rest
     load("linear:10000x20")           a generator: planted linear rule, 10000 rows, 20 columns
 
-Files     CSV and TSV (comma, semicolon, tab or blanks), LIBSVM text, both plain or gzipped, and
-          .npz with arrays X and y. Every bad input raises DataError with one line that says what
-          is wrong, where, and what to do.
-Size      The table is dense: at most 2^20 columns and 2^30 cells.
-Header    The first row is a header when
-          (a) it holds all feature names of the schema; or
-          (b) all its cells differ, and one of its texts is a name we look for and is not found
-              again below: the label asked for, a feature of the schema, or, without a schema,
-              label, class, target or y; or
-          (c) it holds no number, and below one of its texts stand only numbers; or
-          (d) it holds no number, all its cells differ and none occurs again in its own column
-              (not with a schema: its names are known).
-          The first 1000 rows decide, fewer of tables with more than 1000 columns.
-Columns   All cells numbers: numeric, gaps stay NaN. Otherwise one indicator column per level, and
-          a gap is a level called "?". A column with at least 90 % numbers is taken for a numeric
-          one with a typing error.
-Classes   Coded 0..K-1 in the order of `classes`: by value if all are numbers (written in shortest
-          form: +1 and 1.0 are "1"), else by alphabet; "-" stands before "+".
+Files are CSV and its relatives, LIBSVM text, both plain or gzipped, and .npz with arrays X and y.
+Every bad input raises DataError with one line that says what is wrong, where, and what to do.
 """
 
+import codecs
 import csv
 import difflib
 import functools
@@ -32,65 +17,33 @@ import gzip
 import hashlib
 import os
 import re
+import shlex
 import statistics
 import zipfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 DATA = Path(__file__).with_name("data")
-MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null"}
-GAP = "?"  # what every missing text cell becomes
-LABEL_NAMES = ("label", "class", "target", "y")
-SVM_SUFFIXES = {".svm", ".libsvm", ".svmlight"}
-SUFFIXES = {".csv", ".tsv", ".txt", ".data", ".dat", ".npz"} | SVM_SUFFIXES
-SVM_HINT = "drop rare features, and number the others from 1 on without gaps"
-SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
-GAUSSIANS = re.compile(r"gaussians(?::(\d{1,18}))?", re.I)
-LINEAR = re.compile(r"linear:(\d{1,18})x(\d{1,18})", re.I)
-RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
-NOT_TABLES = {  # how files begin that are often taken for tables
-    "JSON": r"\{|\[\s*[\[{\"]|\[$",
-    "HTML or XML": r"<[!?a-zA-Z]",
-    "ARFF": r"(?i)@relation\b",
-}
-BLOCK = 200_000  # cells converted at once: many enough for numpy, few enough for memory
-HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000
-NUMERIC_SHARE = 0.9  # from here on a column is numeric and its odd cell an error
-MAX_CLASSES = 100
-MAX_REAL_CLASSES = 20  # more distinct numbers, not all whole: a regression target
-MAX_LEVELS = 50  # a text column may always have this many levels
-MAX_CELLS = 2**30  # 8 GiB of float64: beyond lies a wrong index or an identifier column
-MAX_COLUMNS = 2**20  # each has a name and a kind; more of them are sparse, and do not fit anyway
-BOUND = 1e150  # numbers from here on are refused, as the methods do: their squares overflow
-SCALES = ("none", "minmax", "minmax01", "standard", "tanh")
 
 
-class DataError(ValueError):
-    """Data that cannot be used; the message is one line for the user."""
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A table ready for a solver."""
-
-    X: np.ndarray  # float64 (n, d), C-contiguous; NaN where a number is missing
-    y: np.ndarray | None  # int64 (n,) codes into `classes`; None: read by schema, without labels
-    name: str
-    feature_names: list[str]  # an indicator column is called column=level
-    classes: list[str]  # of two classes the last one is the positive one
-    notes: list[str]  # what a user should know: guesses, gaps, merged classes
-    schema: list[dict]  # JSON-able, per original column: name, kind (number, category or label),
-    # levels; the label's also has members: the original labels of each class
-
-
-def load(name_or_path, label=None, positive=None, schema=None) -> Dataset:
+def load(
+    name_or_path,
+    label=None,
+    positive=None,
+    schema=None,
+    drop=(),
+    encoding="utf-8",
+    decimal=".",
+    delimiter=None,
+) -> "Dataset":
     """Load a built-in set, a file or a generated set.
 
     Parameters
@@ -103,28 +56,76 @@ def load(name_or_path, label=None, positive=None, schema=None) -> Dataset:
     positive : the class to become the positive one; of more than two, the others become "rest".
     schema : `schema` of the training set: read this one in just that way. Columns are found by
         name if the header has them, else by position; the label may be absent.
+    drop : names or numbers, as of `label`, of columns to leave out. With a schema the columns that
+        were dropped in training need not be named again unless the file has no header.
+    encoding : how a text file is encoded; a byte order mark of UTF-8 is skipped.
+    decimal : the decimal mark in a table, "." or ",".
+    delimiter : the character between the cells of a table; a blank stands for any run of blanks
+        and tabs. None: tab, semicolon, comma, bar or blank, whichever fits the first lines.
     """
     if schema is not None:
         check_schema(schema)
         if positive is not None:
             raise DataError("load: the schema fixes the positive class; leave out positive")
+    drop = [drop] if isinstance(drop, str | int) else [*drop]
+    reading = {"encoding": encoding, "decimal": decimal, "delimiter": delimiter}
+    _check_reading(**reading)
     base, rule = _split_rule(name_or_path)
-    categorical, path = "", _path(base)
+    path, name, categorical = _path(base), base, ""
     if path is None:
         generated = _generated(base)
-        name, table = base, _array_table(base, generated.X, generated.y)
+        table = _array_table(base, generated.X, generated.y)
+    elif known := _aliases().get(base.lower()):
+        name, categorical = known, _index()[known]["categorical_columns"]
+        _check_builtin(path, known)
+        table = _open(_File(path, delimiter=","), label, schema, drop)
     else:
-        if name := _aliases().get(base.lower()):
-            row = _index()[name]
-            with _reading(path), gzip.open(path) as file:
-                if hashlib.sha256(file.read()).hexdigest() != row["sha256_of_csv"]:
-                    text = "differs from its checksum in INDEX.csv; restore the file"
-                    raise DataError(f"{path}: {text}")
-            categorical = row["categorical_columns"]
-        name, table = name or _stem(path), _open(path, label, schema)
+        name = _stem(path)
+        table = _open(_File(path, **reading), label, schema, drop)
     if rule:
         name = f"{name}:{'-vs-'.join(rule)}"
-    return _dataset(table, name, label, positive, schema, rule, categorical)
+    data = _dataset(table, name, label, positive, schema, drop, rule, categorical)
+    dropped = [table.names[j] for j in sorted(table.dropped)]
+    return replace(data, reading={"drop": dropped, **reading})
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message is one line for the user."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table ready for a solver.
+
+    X : float64 (n, d), C-contiguous; NaN where a number is missing.
+    y : int64 (n,) codes into `classes`. What is read by a schema may lack labels: None if there is
+        none at all, and else -1 where one is missing.
+    feature_names : one for each column of X; an indicator column is called column=level.
+    classes : of two classes the last one is the positive one.
+    notes : what a user should know: guesses, gaps, merged classes.
+    schema : JSON-able; for each column of the file, label included, its name, kind (number,
+        category or label) and levels; the label's also has members, the labels of each class.
+    reading : the options of reading, JSON-able. A new file in the same form is read by
+        load(path, schema=data.schema, **data.reading).
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    name: str
+    feature_names: list[str]
+    classes: list[str]
+    notes: list[str]
+    schema: list[dict]
+    reading: dict = field(default_factory=dict)
+
+
+# -- names and paths -------------------------------------------------------------------------------
+
+SVM_SUFFIXES = {".svm", ".libsvm", ".svmlight"}
+SUFFIXES = {".csv", ".tsv", ".txt", ".data", ".dat", ".npz"} | SVM_SUFFIXES
+GAUSSIANS = re.compile(r"gaussians(?::(\d{1,18}))?", re.I)
+LINEAR = re.compile(r"linear:(\d{1,18})x(\d{1,18})", re.I)
+RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
 
 
 def locate(name_or_path) -> Path | None:
@@ -142,7 +143,7 @@ def _path(base):
         os.stat(path)
     except PermissionError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    except (OSError, ValueError):  # absent, too long a name, or no name at all
+    except (OSError, ValueError):  # It is absent, or its name is too long or none at all.
         near = _nearest(base, [*_aliases(), *_extra_sets(), "gaussians", "linear:NxD"])
         hint = "`python cli.py datasets` lists the sets"
         raise DataError(f"{_cut(base)}: neither a file nor a data set{near}; {hint}") from None
@@ -157,60 +158,6 @@ def _split_rule(name_or_path):
     if not os.path.exists(base) and (match := RULE.fullmatch(base)):
         return match["base"], (match["left"], match["right"])
     return base, None
-
-
-def check_schema(schema):
-    """Return classes and number of features; DataError unless `load` could have returned it."""
-
-    def texts(values):
-        return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-    def good(column):
-        levels, members = column["levels"], column.get("members", [])
-        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
-        groups = len(levels) if column["kind"] == "label" else 0
-        return (
-            isinstance(column["name"], str)
-            and texts(levels)
-            and len(set(levels)) == len(levels) >= least
-            and (least or not levels)
-            and isinstance(members, list)
-            and len(members) == groups
-            and all(texts(part) and part for part in members)
-        )
-
-    try:
-        whole = isinstance(schema, list) and all(good(column) for column in schema)
-        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
-        whole = whole and [column["kind"] for column in schema].count("label") == 1
-    except (AttributeError, KeyError, TypeError):  # a part is absent or of another kind
-        whole = False
-    if not whole:
-        raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
-    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
-    return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
-
-
-def class_weights(text, classes) -> dict:
-    """Read `name=factor,name=factor` for a method that knows classes by their codes.
-
-    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
-    """
-    if text is None or text == "balanced":
-        return {}
-    factors, rest = {}, ""
-    for part in str(text).split(","):
-        rest += f",{part}" if rest else part
-        name, _, factor = rest.rpartition("=")
-        name, value = name if name in classes else _shortest(name), _number(factor)
-        if name in classes and value is not None:  # else the name may have a comma in it
-            factors[classes.index(name)], rest = value, ""
-            if not 0 < value < np.inf:
-                raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
-    if rest or not factors:
-        known = f"of the classes {_listing(classes)}"
-        raise DataError(f"class_weight: {_cut(rest)!r} is not balanced nor name=factor {known}")
-    return {"class_weight": factors}
 
 
 def names() -> list[dict]:
@@ -279,85 +226,105 @@ def _cut(text, limit=100):
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
-# -- numbers in texts ------------------------------------------------------------------------------
+# -- opening files ---------------------------------------------------------------------------------
+
+SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
+# These are the beginnings of files that are often taken for tables.
+NOT_TABLES = {
+    "JSON": r"\{|\[\s*[\[{\"]|\[$",
+    "HTML or XML": r"<[!?a-zA-Z]",
+    "ARFF": r"(?i)@relation\b",
+}
+# A table is dense. Beyond 8 GiB of float64 lies a wrong index or an identifier column.
+MAX_CELLS = 2**30
+# Each column has a name and a kind; more columns than this are sparse, and do not fit anyway.
+MAX_COLUMNS = 2**20
 
 
-def _number(text):
-    """Return the value of a text, None if it is no number."""
-    try:
-        return None if "_" in text or text in MISSING else float(text)
-    except ValueError:
-        return None
+class _File(NamedTuple):
+    """A text file and the form that it has."""
 
-
-def _floats(cells):
-    """Convert texts to a float array, gaps to NaN; None if one of them is no number."""
-    if "_" in "".join(cells):  # Python reads 10_19 as 1019; in a table it is a text
-        return None
-    try:
-        return np.array(cells, dtype=float)
-    except ValueError:
-        pass
-    try:
-        stripped = (cell.strip() for cell in cells)  # of more kinds of blanks than numpy knows
-        return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
-    except ValueError:
-        return None
-
-
-def _texts(cells):
-    return [GAP if (cell := raw.strip()) in MISSING else cell for raw in cells]
-
-
-def _shortest(text):
-    """Write a number in its shortest form; leave other texts alone."""
-    value = _number(text)
-    return text if value is None else repr(value + 0.0).removesuffix(".0")
-
-
-def _ordered(texts):
-    """Sort by value if all are numbers (- and + count as such), else by alphabet."""
-    values = {text: {"-": -1.0, "+": 1.0}.get(text, _number(text)) for text in texts}
-    return sorted(sorted(texts), key=None if None in values.values() else values.get)
-
-
-# -- reading files ---------------------------------------------------------------------------------
+    path: Path
+    encoding: str = "utf-8"
+    decimal: str = "."
+    delimiter: str | None = None
 
 
 @dataclass
 class _Table:
     """An opened table. The names of its columns are known; `read` brings in the cells.
 
-    A column is a float array, or a list of texts with gaps as GAP. `source(text)` returns the
-    columns and the line of each row; the columns numbered in the set `text` come as texts.
-    Where the features are numbers by the format, `matrix` has them all, and the columns are its.
+    A column is a float array, or a list of texts with gaps as GAP; one that is dropped may be
+    empty. `source(text, dropped)` returns the columns, the line of each row, and the array whose
+    columns the float arrays are. The columns numbered in the set `text` come as texts. A table is
+    `fixed` if its features are numbers by the format, and `label` if any is the only label.
     """
 
     where: str
     names: list[str]
     source: Callable
-    label: int | None = None  # None: the format does not say
+    label: int | None = None
+    fixed: bool = False
     header: bool = False
+    decimal: str = "."
     unit: str = "line"
-    matrix: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
+    dropped: set[int] = field(default_factory=set)
     columns: list = field(default_factory=list)
     lines: Sequence = ()
+    matrix: np.ndarray | None = None
 
     def read(self, text):
-        self.columns, self.lines = self.source(text)
+        self.columns, self.lines, self.matrix = self.source(text, self.dropped)
+
+    def keep(self, rows):
+        """Leave out all rows but those in the list `rows`."""
+        numbers = iter((matrix := self.matrix[rows]).T)
+        self.columns = [
+            next(numbers) if isinstance(column, np.ndarray) else [column[i] for i in rows if column]
+            for column in self.columns
+        ]
+        self.lines, self.matrix = np.asarray(self.lines)[rows], matrix
+
+    def left(self):
+        """Return the numbers of the columns that are not dropped."""
+        return [j for j in range(len(self.names)) if j not in self.dropped]
 
     def error(self, j, problem, row=None):
         place = "" if row is None else f", {self.unit} {self.lines[row]}"
         return DataError(f"{self.where}{place}, column {_cut(self.names[j])!r}: {problem}")
 
 
-def _open(path, label, schema):
+def _check_reading(encoding, decimal, delimiter):
+    """Raise DataError unless these options make sense."""
+    try:
+        "".encode(encoding)
+    except (LookupError, TypeError, ValueError):
+        known = "one that Python knows, such as utf-8, latin-1, cp1252 or utf-16"
+        raise DataError(f"load: --encoding must be {known}, got {encoding!r}") from None
+    if decimal not in (".", ","):
+        raise DataError(f"load: --decimal must be . or , and got {decimal!r}")
+    if delimiter is None:
+        return
+    if not isinstance(delimiter, str) or not re.fullmatch(r"[^\w\"\r\n\0.+-]|_", delimiter):
+        known = "one character that is no part of a number and no quote, such as ; or |"
+        raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
+    if delimiter == decimal:
+        raise DataError("load: --decimal , and --delimiter , exclude each other; change one")
+
+
+def _check_builtin(path, name):
+    with _reading(path), gzip.open(path) as file:
+        if hashlib.sha256(file.read()).hexdigest() != _index()[name]["sha256_of_csv"]:
+            raise DataError(f"{path}: differs from its checksum in INDEX.csv; restore the file")
+
+
+def _open(file, label, schema, drop):
     """Open a file of any format."""
-    width = None if schema is None else len(schema) - 1
+    path = file.path
     if _suffix(path) == ".npz":
-        return _read_npz(path, width)
-    head = [line.strip("\r\n") for line in islice(_lines(path), 50) if line.strip()]
+        return _read_npz(path, trained=schema is not None)
+    head = [line.strip("\r\n") for line in islice(_lines(file), 50) if line.strip()]
     if not head:
         raise DataError(f"{path}: the file is empty")
     first = next((line.strip() for line in head if not line.startswith("#")), "")
@@ -365,32 +332,64 @@ def _open(path, label, schema):
         if re.match(beginning, first):
             hint = "give a table: CSV, TSV, LIBSVM or .npz"
             raise DataError(f"{path}: the file begins as {kind} does; {hint}")
-    if _suffix(path) in SVM_SUFFIXES or SVM_LINE.fullmatch(first):
-        return _read_svm(path, width)
-    return _read_csv(path, _delimiter(head), label, schema)
+    if _suffix(path) in SVM_SUFFIXES or (file.delimiter is None and SVM_LINE.fullmatch(first)):
+        return _read_svm(file, schema, drop)
+    if file.delimiter is None:
+        file = file._replace(delimiter=_delimiter(head, file.decimal))
+    return _read_csv(file, label, schema, drop)
 
 
 @contextmanager
-def _reading(path):
+def _reading(path, encoding="utf-8"):
     """Turn whatever goes wrong with a file into a DataError."""
+    hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: truncated or corrupt gzip file ({error})") from None
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataError(f"{path}: byte 0x{byte:02x} is not UTF-8; save it as UTF-8 text") from None
+        byte = f"byte 0x{error.object[error.start]:02x}"
+        raise DataError(f"{path}: {byte} is not {encoding.upper()}; {hint}") from None
+    except UnicodeError as error:
+        raise DataError(f"{path}: not {encoding.upper()} ({error}); {hint}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _lines(path) -> Iterator[str]:
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    with _reading(path), opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        for line in file:
+@contextmanager
+def _text(file):
+    """Open a text file; the line ends stay as they are."""
+    opener = gzip.open if file.path.suffix.lower() == ".gz" else open
+    encoding = codecs.lookup(file.encoding).name
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    with _reading(file.path, file.encoding):
+        with opener(file.path, "rt", encoding=encoding, newline="") as stream:
+            yield stream
+
+
+def _lines(file) -> Iterator[str]:
+    with _text(file) as stream:
+        for line in stream:
             if "\0" in line:
-                raise DataError(f"{path}: holds NUL bytes, as UTF-16 does; save it as UTF-8 text")
+                hint = "save it as UTF-8 text, or give --encoding utf-16"
+                raise DataError(f"{file.path}: holds NUL bytes, as UTF-16 does; {hint}")
             yield line
+
+
+def _check_size(where, n, d, hint="keep fewer rows or columns"):
+    """Raise DataError if n rows of d columns would be too large."""
+    if d > MAX_COLUMNS or n * d > MAX_CELLS:
+        size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
+        raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
+
+
+# -- tables as text --------------------------------------------------------------------------------
+
+LABEL_NAMES = ("label", "class", "target", "y")
+# The first rows of a table decide whether it has a header: so many, or fewer of wide tables.
+HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000
+# So many cells are converted at once: enough for numpy, and few enough for the memory.
+BLOCK = 200_000
 
 
 def _cells(lines, delimiter, strict=True):
@@ -400,70 +399,80 @@ def _cells(lines, delimiter, strict=True):
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
-def _delimiter(head):
+def _delimiter(head, decimal):
     """Return the delimiter that cuts most of the first lines into equally many cells."""
 
     def agreement(delimiter):
         try:
             widths = [len(cells) for cells in _cells(head, delimiter, strict=False)]
-        except csv.Error:  # a line without this delimiter may be longer than a cell can be
+        except csv.Error:  # A line without this delimiter may be longer than a cell can be.
             return 0
         usual = statistics.mode(widths)
         return widths.count(usual) if usual > 1 else 0
 
-    return max("\t;, ", key=agreement)
+    return max((mark for mark in "\t;,| " if mark != decimal), key=agreement)
 
 
-def _rows(path, delimiter):
+def _rows(file):
     """Yield line number and cells of every row that is not blank; all have the same width."""
-    reader, width = _cells(_lines(path), delimiter), None
+    reader, width = _cells(_lines(file), file.delimiter), None
     try:
         for cells in reader:
             if not cells or cells == [""]:
                 continue
             width = width or len(cells)
             if len(cells) != width:
-                place = f"{path}, line {reader.line_num}"
+                place = f"{file.path}, line {reader.line_num}"
                 raise DataError(f"{place}: expected {width} cells, found {len(cells)}")
-            _check_size(path, 1, width)
+            _check_size(file.path, 1, width)
             yield reader.line_num, cells
     except csv.Error as error:
         hint = "check the quotes, and whether it is a table"
-        raise DataError(f"{path}, line {reader.line_num}: {error}; {hint}") from None
+        raise DataError(f"{file.path}, line {reader.line_num}: {error}; {hint}") from None
 
 
-def _read_csv(path, delimiter, label, schema):
-    head = []
-    for _, cells in _rows(path, delimiter):
+def _read_csv(file, label, schema, drop):
+    path, head = file.path, []
+    for _, cells in _rows(file):
         head.append([cell.strip() for cell in cells])
         if len(head) == HEADER_ROWS or len(head) * len(cells) >= HEADER_CELLS:
             break
     if not head:
         raise DataError(f"{path}: the file has no cell that is not empty")
     trained = {column["name"] for column in schema or () if column["kind"] != "label"}
-    known = trained or {*LABEL_NAMES}
-    header = _has_header(head, known if label is None else known | {str(label)}, trained)
+    known = {*(trained or LABEL_NAMES), *map(str, drop)}
+    known |= set() if label is None else {str(label)}
+    header = _has_header(head, known, trained, file.decimal)
     columns = [f"x{j}" for j in range(len(head[0]))]
     if header:
         columns = [name or default for name, default in zip(head[0], columns, strict=True)]
         if len(set(columns)) < len(columns):
             raise DataError(f"{path}: two columns are called {statistics.mode(columns)!r}")
-    size = max(1, BLOCK // len(columns))
-    table = _Table(str(path), columns, functools.partial(_parse, path, delimiter, header, size))
-    table.header = header
+    source = functools.partial(_parse, file, header, len(columns))
+    table = _Table(str(path), columns, source, header=header, decimal=file.decimal)
     if not header:
         table.notes.append("no header found: the columns are called x0, x1, ...")
     return table
 
 
-def _has_header(rows, known, trained):
-    """Apply the rule of the module docstring; `trained` are the features of the schema, if any."""
+def _has_header(rows, known, trained, decimal="."):
+    """Return whether the first row is a header; `trained` are the features of the schema, if any.
+
+    It is one when
+    (a) it holds all feature names of the schema; or
+    (b) all its cells differ, and one of its texts is a name we look for and is not found again
+        below: the label asked for, a column to drop, a feature of the schema, or, without a
+        schema, label, class, target or y; or
+    (c) it holds no number, and below one of its texts stand only numbers; or
+    (d) it holds no number, all its cells differ and none occurs again in its own column (not with
+        a schema: its names are known).
+    """
     first = rows[0]
     if trained and trained <= set(first):
         return True
     below = list(zip(*rows[1:], strict=True)) or [()] * len(first)
     given = [pair for pair in zip(first, below, strict=True) if pair[0] not in MISSING]
-    texts = [(cell, column) for cell, column in given if _number(cell) is None]
+    texts = [(cell, column) for cell, column in given if _number(cell, decimal) is None]
     fresh = [cell for cell, column in texts if cell not in column]
     distinct = len(set(first)) == len(first)
     if distinct and not known.isdisjoint([*fresh, *map(str.lower, fresh)]):
@@ -472,38 +481,105 @@ def _has_header(rows, known, trained):
         return False
     if distinct and len(fresh) == len(first) and not trained:
         return True
-    values = [_floats(column) for _, column in texts]
+    values = [_floats(column, decimal) for _, column in texts]
     return any(column is not None and not np.isnan(column).all() for column in values)
 
 
-def _parse(path, delimiter, skip, size, text):
-    """Read all rows, `size` at once; start again when a further column turns out to be text."""
-    parts, lines = [], array("q")
-    rows = islice(_rows(path, delimiter), int(skip), None)
-    while block := list(islice(rows, size)):
-        numbers, cells = zip(*block, strict=True)
-        columns = enumerate(zip(*cells, strict=True))
-        columns = [_texts(column) if j in text else _floats(column) for j, column in columns]
-        if further := {j for j, column in enumerate(columns) if column is None}:
-            return _parse(path, delimiter, skip, size, text | further)
-        parts.append(columns)
-        lines.extend(numbers)
-    joined = [
-        list(chain(*blocks)) if j in text else np.concatenate(blocks)
-        for j, blocks in enumerate(zip(*parts, strict=True))
-    ]
-    return joined, lines
+class _Block(NamedTuple):
+    """Some rows of a table.
+
+    lines : (n,) the line of each row.
+    texts : {column: list of texts}
+    numeric, values : the other columns, unless dropped, and their numbers, (n, columns).
+    odd : those numeric columns that are none: a cell is no number.
+    """
+
+    lines: np.ndarray
+    texts: dict[int, list]
+    numeric: list[int]
+    values: np.ndarray
+    odd: set[int]
 
 
-def _read_svm(path, width):
-    """Read LIBSVM text, `label index:value ...`, into a dense table; indices start at 1."""
+def _parse(file, header, width, text, dropped):
+    """Read all rows; start again when a further column turns out to be text."""
+    try:
+        blocks = _until_odd(_plain_blocks(file, header, width, text, dropped))
+    except ValueError:
+        blocks = _until_odd(_careful_blocks(file, header, width, text, dropped))
+    if not blocks:
+        return [], (), None
+    if blocks[-1].odd:
+        return _parse(file, header, width, text | blocks[-1].odd, dropped)
+    lines, values = (np.concatenate([block[k] for block in blocks]) for k in (0, 3))
+    columns = [[]] * width
+    for j in text:
+        columns[j] = [*chain(*(block.texts[j] for block in blocks))]
+    for j, column in zip(blocks[0].numeric, values.T, strict=True):
+        columns[j] = column
+    return columns, lines, values
+
+
+def _until_odd(blocks):
+    """List the blocks up to the first with an odd column."""
+    found = []
+    for block in blocks:
+        found.append(block)
+        if block.odd:
+            break
+    return found
+
+
+def _careful_blocks(file, header, width, text, dropped):
+    """Yield the rows in blocks, read by the csv module."""
+    numeric = [j for j in range(width) if j not in text | dropped]
+    rows = islice(_rows(file), int(header), None)
+    while block := list(islice(rows, max(1, BLOCK // width))):
+        lines, cells = zip(*block, strict=True)
+        columns = list(zip(*cells, strict=True))
+        texts = {j: _texts(columns[j]) for j in text}
+        floats = {j: _floats(columns[j], file.decimal) for j in numeric}
+        odd = {j for j, column in floats.items() if column is None}
+        values = np.empty((len(lines), 0 if odd else len(numeric)))
+        for k, j in enumerate(numeric if not odd else ()):
+            values[:, k] = floats[j]
+        yield _Block(np.array(lines), texts, numeric, values, odd)
+
+
+# -- LIBSVM text and arrays ------------------------------------------------------------------------
+
+SVM_HINT = "drop rare features, and number the others from 1 on without gaps"
+
+
+def _read_svm(file, schema, drop):
+    """Read LIBSVM text, `label index:value ...`, into a dense table."""
+    try:
+        labels, lines, sizes, indices, values = _plain_svm(file)
+    except ValueError:
+        labels, lines, sizes, indices, values = _careful_svm(file)
+    first, d = _svm_columns(file.path, indices, schema, drop)
+    n = len(labels)
+    _check_size(file.path, n, d, SVM_HINT)
+    X = np.zeros((n, d))
+    X[np.repeat(np.arange(n), sizes), np.array(indices, dtype=int) - first] = values
+    columns = [_texts(labels), *X.T]
+    names = ["label", *(f"x{j}" for j in range(first, first + d))]
+    table = _Table(str(file.path), names, lambda *_: (columns, lines, X), label=0, fixed=True)
+    table.header = _is_svm(schema)
+    if first == 0:
+        table.notes.append("feature indices are counted from 0: the columns are x0, x1, ...")
+    return table
+
+
+def _careful_svm(file):
+    """Return labels, line numbers and sizes of the rows, and indices and values of all cells."""
     labels, lines, sizes = [], array("q"), array("q")
     indices, values = array("q"), array("d")
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_lines(file), 1):
         cells = line.partition("#")[0].split()
         if not cells:
             continue
-        place = f"{path}, line {number}"
+        place = f"{file.path}, line {number}"
         if ":" in cells[0]:
             raise DataError(f"{place}: {cells[0]!r} where the label belongs; write 0 if unknown")
         if len(cells) > 1 and cells[1].startswith("qid:"):
@@ -514,9 +590,9 @@ def _read_svm(path, width):
             try:
                 j, x = int(index), float(value)
             except ValueError:
-                j = 0
-            if j < 1 or j in row or "_" in cell:  # Python reads 1_0 as 10
-                wrong = f"{_cut(cell)!r} is not index:value with a new index from 1 on"
+                j = -1
+            if j < 0 or j in row or "_" in cell:  # Python reads 1_0 as 10.
+                wrong = f"{_cut(cell)!r} is not index:value with a new index from 0 or 1 on"
                 raise DataError(f"{place}: {wrong}")
             if j > MAX_COLUMNS:
                 _check_size(place, 1, j, SVM_HINT)
@@ -526,40 +602,60 @@ def _read_svm(path, width):
         sizes.append(len(row))
         indices.extend(row)
         values.extend(row.values())
-    largest = max(indices, default=0)
-    if width is not None and largest > width:
+    return labels, lines, sizes, indices, values
+
+
+def _is_svm(schema):
+    """Return whether a schema, if any, is of LIBSVM text: a label first, and numbered features."""
+    if schema is None or schema[0]["kind"] != "label":
+        return False
+    return all(re.fullmatch(r"x\d{1,9}", column["name"]) for column in schema[1:])
+
+
+def _svm_columns(path, indices, schema, drop):
+    """Return the first index, 0 or 1, and the number of columns.
+
+    Without a schema an index 0 tells that a file counts from 0. With one of LIBSVM text, the names
+    of its columns and of those dropped again are the indices; any other is matched by position.
+    """
+    smallest, largest = min(indices, default=1), max(indices, default=0)
+    first = min(smallest, 1)
+    if schema is None:
+        return first, largest + 1 - first
+    width = len(schema) - 1 + len(drop)
+    if _is_svm(schema):
+        names = [*(column["name"] for column in schema[1:]), *map(str, drop)]
+        known = [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
+        first = min(*known, 1)
+        width = max(known) + 1 - first
+        if smallest < first:
+            hint = "the training set counts from 1"
+            raise DataError(f"{path}: feature index {smallest}, and {hint}")
+    if largest >= first + width:
         raise DataError(f"{path}: feature index {largest}, the training set has {width} columns")
-    n, d = len(labels), largest if width is None else width
-    _check_size(path, n, d, SVM_HINT)
-    X = np.zeros((n, d))
-    X[np.repeat(np.arange(n), sizes), np.array(indices) - 1] = values
-    columns = [_texts(labels), *X.T]
-    names = ["label", *(f"x{j}" for j in range(1, d + 1))]
-    return _Table(str(path), names, lambda text: (columns, lines), label=0, matrix=X)
+    return first, width
 
 
-def _read_npz(path, width):
+def _read_npz(path, trained):
     """Read the arrays X (n, d) and y (n,) of an .npz file; with a schema y may be absent."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size > 16 * MAX_CELLS:  # a float is 8 bytes; as much again for labels and others
+        if size > 16 * MAX_CELLS:  # A float has 8 bytes; labels and others may have as many again.
             raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
         with np.load(path, allow_pickle=False) as archive:
             X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
     except DataError:
         raise
-    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives
+    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives.
         cause = " ".join(str(error).split())
         hint = "write it with numpy.savez(path, X=X, y=y)"
         raise DataError(f"{path}: not an .npz file of plain arrays ({cause}); {hint}") from None
-    if X is None or (y is None and width is None):
+    if X is None or (y is None and not trained):
         raise DataError(f"{path}: needs two arrays called X and y")
     X, y = np.asarray(X), None if y is None else np.asarray(y)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(f"{path}: X must be a table of numbers, got {X.dtype} {X.shape}")
-    if width is not None and X.shape[1] != width:
-        raise DataError(f"{path}: X has {X.shape[1]} columns, the training set has {width}")
     if y is not None and (y.shape != X.shape[:1] or y.dtype.kind not in "biufU"):
         raise DataError(f"{path}: y must be {len(X)} labels, one per row, got {y.dtype} {y.shape}")
     return _array_table(str(path), X, y)
@@ -569,7 +665,7 @@ def _array_table(where, X, y):
     _check_size(where, *X.shape)
     X = np.ascontiguousarray(X, dtype=float)
     columns, names = [*X.T], [f"x{j}" for j in range(X.shape[1])]
-    table = _Table(where, names, lambda text: (columns, range(len(X))), unit="row", matrix=X)
+    table = _Table(where, names, lambda *_: (columns, range(len(X)), X), fixed=True, unit="row")
     if y is not None:
         table.label = len(columns)
         columns.append(_texts(y.astype(str).tolist()))
@@ -577,84 +673,390 @@ def _array_table(where, X, y):
     return table
 
 
-def _check_size(where, n, d, hint="keep fewer rows or columns"):
-    """Raise DataError if n rows of d columns would be too large."""
-    if d > MAX_COLUMNS or n * d > MAX_CELLS:
-        size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
-        raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
+# -- plain text, read quickly ----------------------------------------------------------------------
+#
+# Most large files are plain: they have no quotes, and as many cells in each line. One compiled loop
+# cuts them and reads the numbers. It knows which of these are certain to be what Python's float
+# gives; the few others go to it. What follows either gives just what the careful readers above
+# give, or it raises a ValueError, and then these read the file.
+
+# Smaller files are read before the loop is compiled, or brought in from its cache.
+QUICK = 2**21
+# So many characters are read at once.
+CHUNK = 2**18
+MINUS, PLUS, COLON, BLANK, NEWLINE = b"-+: \n"
+# These powers of ten are doubles, and so are the integers up to EXACT.
+TENS = np.array([float(10**k) for k in range(23)])
+EXACT = 2**53
+
+
+class _NotPlain(ValueError):
+    """The file needs one of the careful readers."""
+
+
+class _Cells(NamedTuple):
+    """A text that is cut into cells.
+
+    raw : the text in UTF-8.
+    starts, stops : (c,) where each cell lies in it.
+    ends : (c,) the byte that ends it, which stands at its stop.
+    values, sure : (c,) its number, and whether this is certain; 2: it has nothing but digits.
+    """
+
+    raw: bytes
+    starts: np.ndarray
+    stops: np.ndarray
+    ends: np.ndarray
+    values: np.ndarray
+    sure: np.ndarray
+
+    def texts(self, which):
+        """Return the texts of the cells `which`."""
+        starts, stops = self.starts[which], self.stops[which]
+        firsts, copies = np.arange(len(starts)), None
+        if (lengths := stops - starts).max(initial=0) <= 8:
+            # Short texts are integers, and of these there are often but a few.
+            words = np.ndarray(len(self.raw), "<u8", self.raw + bytes(8), strides=(1,))
+            short = words[starts] << (64 - 8 * lengths).astype(np.uint64)
+            _, firsts, copies = np.unique(short, return_index=True, return_inverse=True)
+        places = zip(starts[firsts].tolist(), stops[firsts].tolist(), strict=True)
+        texts = [self.raw[start:stop].decode() for start, stop in places]
+        return texts if copies is None else [texts[k] for k in copies.tolist()]
+
+
+def _tokens(raw, is_end, point, stops, values, sure):
+    """Cut bytes after every one that `is_end`, as the last one is, and read each cell as a number.
+
+    A cell may have a sign, digits, a decimal point and an exponent. Overwrites stops, values and
+    sure, (c,), where c is the number of cells.
+    """
+    i = 0
+    for k in range(len(stops)):
+        start = i
+        negative = raw[i] == MINUS
+        if negative or raw[i] == PLUS:
+            i += 1
+        first, number = i, 0
+        while 48 <= raw[i] <= 57:
+            number = 10 * number + (int(raw[i]) - 48)
+            i += 1
+        digits, power = i - first, 0
+        if raw[i] == point:
+            i += 1
+            whole = i
+            while 48 <= raw[i] <= 57:
+                number = 10 * number + (int(raw[i]) - 48)
+                i += 1
+            power = whole - i
+            digits -= power
+        good, bare = digits > 0, digits == i - start
+        # Leading zeros do not count. A number of 18 digits, or of 19 up to 8999..., is below 2^63.
+        while digits > 18 and (raw[first] == 48 or raw[first] == point):
+            digits -= raw[first] == 48
+            first += 1
+        good = good and (digits < 19 or (digits == 19 and raw[first] < 57))
+        if raw[i] | 32 == 101:  # An e or E begins an exponent.
+            down = raw[i + 1] == MINUS
+            i += 2 if down or raw[i + 1] == PLUS else 1
+            good = good and not is_end[raw[i]]
+            shift = 0
+            while 48 <= raw[i] <= 57:
+                shift = min(10 * shift + (int(raw[i]) - 48), 1000)
+                i += 1
+            power += -shift if down else shift
+            bare = False
+        good = good and is_end[raw[i]] and -22 <= power <= 22
+        while not is_end[raw[i]]:
+            i += 1
+        stops[k], values[k], sure[k] = i, 0.0, (2 if bare else 1) if good else 0
+        i += 1
+        if not good:
+            continue
+
+        # One operation on two doubles rounds once.
+        near, ten = float(number), TENS[abs(power)]
+        value = near * ten if power > 0 else near / ten
+        if number > EXACT:
+            # The number is `near` and a small rest, and its quotient is `value` and a small one:
+            # value * ten = product + error, exactly, after Dekker. The quotient is certain unless
+            # a small error of its rest could change it.
+            product, high, ten_high = value * ten, 134217729.0 * value, 134217729.0 * ten
+            high -= high - value
+            ten_high -= ten_high - ten
+            low, ten_low = value - high, ten - ten_high
+            error = low * ten_low - (product - high * ten_high - low * ten_high - high * ten_low)
+            small = (near - product - error + float(number - int(near))) / ten
+            least, most = value + small * (1 - 2.0**-40), value + small * (1 + 2.0**-40)
+            value = least
+            if least != most or power > 0:
+                sure[k] = 0
+        values[k] = -value if negative else value
+
+
+@functools.cache
+def _compiled():
+    """Return `_tokens`, compiled."""
+    import numba
+
+    try:
+        return numba.njit(cache=True)(_tokens)
+    except RuntimeError:  # There is no folder for the cache.
+        return numba.njit(_tokens)
+
+
+def _chunks(file):
+    """Yield (number of its first line, text) for parts of whole lines that end in newlines."""
+    if os.path.getsize(file.path) < QUICK:
+        raise _NotPlain
+    line = 1
+    with _text(file) as stream:
+        while text := stream.read(CHUNK):
+            text += stream.readline()
+            if "\r" in text:
+                text = text.replace("\r\n", "\n")
+            if '"' in text or "\r" in text or "\0" in text:
+                raise _NotPlain
+            if rows := text.rstrip("\n"):
+                yield line, rows + "\n"
+            line += text.count("\n")
+
+
+def _single_blanks(text):
+    """Make one blank of every run of blanks and tabs, and none of those around a line."""
+    text = text.replace("\t", " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.replace(" \n", "\n").replace("\n ", "\n").removeprefix(" ")
+
+
+def _cut_up(text, enders, decimal="."):
+    """Cut a text after every character of `enders`."""
+    raw, is_end = text.encode(), np.zeros(256, bool)
+    is_end[[*enders.encode()]] = True
+    characters = np.frombuffer(raw, np.uint8)
+    count = sum(np.count_nonzero(characters == ord(ender)) for ender in enders)
+    stops, values, sure = np.empty(count, int), np.empty(count), np.empty(count, np.int8)
+    _compiled()(characters, is_end, ord(decimal), stops, values, sure)
+    starts = np.append(0, stops[:-1] + 1)
+    return _Cells(raw, starts, stops, characters[stops], values, sure)
+
+
+def _plain_blocks(file, header, width, text, dropped):
+    """Yield the rows in blocks, as _careful_blocks does."""
+    if width == 1 or not file.delimiter.isascii():
+        raise _NotPlain
+    numeric = [j for j in range(width) if j not in text | dropped]
+    skip = int(header)
+    for line, rows in _chunks(file):
+        if file.delimiter == " ":
+            rows = _single_blanks(rows)
+        while " " in rows and (spaced := file.delimiter + " ") in rows:
+            rows = rows.replace(spaced, file.delimiter)
+        cells = _cut_up(rows, f"{file.delimiter}\n", file.decimal)
+        breaks = np.flatnonzero(cells.ends == NEWLINE) + 1
+        longest = (cells.stops - cells.starts).max()
+        if (np.diff(breaks, prepend=0) != width).any() or longest > csv.field_size_limit():
+            raise _NotPlain
+        grid = np.arange(len(cells.ends)).reshape(-1, width)[skip:]
+        texts = {j: _texts(cells.texts(grid[:, j])) for j in text}
+        values, sure = (part.reshape(-1, width)[skip:].take(numeric, axis=1) for part in cells[4:])
+        odd = set()
+        for k in np.flatnonzero((sure == 0).any(axis=0)):
+            rest = np.flatnonzero(sure[:, k] == 0)
+            others = _floats(cells.texts(grid[rest, numeric[k]]), file.decimal)
+            if others is None:
+                odd.add(numeric[k])
+            else:
+                values[rest, k] = others
+        yield _Block(np.arange(len(grid)) + line + skip, texts, numeric, values, odd)
+        skip = 0
+
+
+def _plain_svm(file):
+    """Return what _careful_svm does."""
+    parts = []
+    for line, rows in _chunks(file):
+        cells = _cut_up(_single_blanks(rows), " :\n")
+        before = np.append(NEWLINE, cells.ends[:-1])
+        # A cell after a newline is a label, one before a colon an index, one after it a value.
+        is_index, is_value = cells.ends == COLON, before == COLON
+        starts = np.flatnonzero(before == NEWLINE)
+        labels = cells.texts(starts)
+        if "#" in rows or (is_index != (before == BLANK)).any() or not _solid(labels):
+            raise _NotPlain
+        sizes = np.diff(starts, append=len(before)) // 2
+        indices = cells.values[is_index].astype(int)
+        rises = np.diff(indices, prepend=-1) > 0
+        rises[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        if not (rises & (cells.sure[is_index] == 2) & (indices <= MAX_COLUMNS)).all():
+            raise _NotPlain
+        values, rest = cells.values[is_value], np.flatnonzero(is_value & (cells.sure == 0))
+        others = cells.texts(rest)
+        if not _solid(others) or "_" in "".join(others):
+            raise _NotPlain
+        values[cells.sure[is_value] == 0] = [float(text) for text in others]
+        parts.append((labels, np.arange(line, line + len(labels)), sizes, indices, values))
+    labels, *arrays = zip(*parts, strict=True)
+    return [*chain(*labels)], *map(np.concatenate, arrays)
+
+
+def _solid(texts):
+    """Return whether every text is one word: not empty, and with no kind of blank inside."""
+    return all(text.split() == [text] for text in set(texts))
+
+
+# -- numbers in texts ------------------------------------------------------------------------------
+
+MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null"}
+# Every missing text cell becomes this.
+GAP = "?"
+# With a decimal comma, point and comma change places before a text is read as a number.
+SWAPPED = str.maketrans(",.", ".,")
+
+
+def _number(text, decimal="."):
+    """Return the value of a text, None if it is no number."""
+    text = text.translate(SWAPPED) if decimal == "," else text
+    try:
+        return None if "_" in text or text in MISSING else float(text)
+    except ValueError:
+        return None
+
+
+def _floats(cells, decimal="."):
+    """Convert texts to a float array, gaps to NaN; None if one of them is no number."""
+    if decimal == ",":
+        cells = [cell.translate(SWAPPED) for cell in cells]
+    if "_" in "".join(cells):  # Python reads 10_19 as 1019; in a table it is a text.
+        return None
+    try:
+        return np.array(cells, dtype=float)
+    except ValueError:
+        pass
+    try:
+        stripped = (cell.strip() for cell in cells)  # It knows more kinds of blanks than numpy.
+        return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
+    except ValueError:
+        return None
+
+
+def _texts(cells):
+    """Strip all texts, and make every gap a GAP."""
+    clean = {raw: GAP if (cell := raw.strip()) in MISSING else cell for raw in set(cells)}
+    return [clean[raw] for raw in cells]
+
+
+def _shortest(text, decimal="."):
+    """Write a number in its shortest form; leave other texts alone."""
+    value = _number(text, decimal)
+    return text if value is None else repr(value + 0.0).removesuffix(".0")
+
+
+def _ordered(texts):
+    """Sort by value if all are numbers (- and + count as such), else by alphabet."""
+    values = {text: {"-": -1.0, "+": 1.0}.get(text, _number(text)) for text in texts}
+    return sorted(sorted(texts), key=None if None in values.values() else values.get)
 
 
 # -- from table to data set ------------------------------------------------------------------------
 
+# From this share of numbers on, a column is numeric, and its odd cell an error.
+NUMERIC_SHARE = 0.9
+# A text column may always have this many levels.
+MAX_LEVELS = 50
+# Numbers from here on are refused, as the methods do: their squares overflow.
+BOUND = 1e150
+# In fewer rows than these, distinct whole numbers are no sign of an identifier.
+IDENTIFIER_ROWS = 20
 
-def _dataset(table, name, label=None, positive=None, schema=None, rule=None, categorical=""):
+
+def _dataset(
+    table, name, label=None, positive=None, schema=None, drop=(), rule=None, categorical=""
+):
     """Choose the columns, describe them unless a schema does, encode features and labels."""
     trained = schema is not None
+    found = [_find(table, column, optional=trained) for column in drop]
+    table.dropped = {j for j in found if j is not None}
     if trained:
         features, target = _match(table, label, schema)
         kinds = [column for column in schema if column["kind"] != "label"]
         text = {j for j, kind in zip(features, kinds, strict=True) if kind["kind"] == "category"}
     else:
         target = _label_column(table, label)
-        features = [j for j in range(len(table.names)) if j != target]
+        features = [j for j in table.left() if j != target]
         coded = table.names if categorical == "*" else categorical.split(";")
         text = {j for j in features if table.names[j] in coded}
     if not features:
         raise DataError(f"{table.where}: no feature columns; a table needs features and a label")
-    table.read(text | {target})
+    table.read(text if target is None else text | {target})
     if len(table.lines) < (1 if trained else 2):
         raise DataError(f"{table.where}: rows of data: {len(table.lines)}, too few to use")
     if not trained:
+        _leave_out_unlabelled(table, target)
         kinds = [_describe(table, j, j in text) for j in features]
-        schema = [*kinds[:target], _describe_label(table, target, rule, positive), *kinds[target:]]
+        place = sum(j < target for j in features)
+        schema = [*kinds[:place], _describe_label(table, target, rule, positive), *kinds[place:]]
     known = next(column for column in schema if column["kind"] == "label")
     X, feature_names = _encode(table, features, kinds)
     y = None if target is None else _code(table, target, known, rule)
-    if y is not None and (y < 0).any():
-        table.notes.append(f"rows of other classes left out: {(y < 0).sum()}")
-        X, y = X[y >= 0], y[y >= 0]
+    if y is not None and (others := y == OTHER).any():
+        table.notes.append(f"rows of other classes left out: {others.sum()}")
+        X, y = X[~others], y[~others]
     gaps = np.isnan(X).sum(axis=0)
     if gaps.any():
         places = [f"{feature_names[k]} ({gaps[k]})" for k in np.flatnonzero(gaps)]
         table.notes.append(f"numbers missing: {gaps.sum()}, in {_listing(places)}")
+    if not trained:
+        table.notes += _identifiers(X, feature_names)
     return Dataset(X, y, name, feature_names, known["levels"], table.notes, schema)
 
 
 def _label_column(table, label):
-    if label is not None:
-        return _find(table, label)
-    if table.label is not None:
-        return table.label
-    lower = [name.lower() for name in table.names]
+    left = table.left()
+    if label is not None or table.label is not None:
+        return _find_label(table, table.names[table.label] if label is None else label)
+    lower = {table.names[j].lower(): j for j in reversed(left)}
     for name in LABEL_NAMES:
         if name in lower:
-            return lower.index(name)
-    table.notes.append(f"label: the last column, {table.names[-1]!r}")
-    return len(lower) - 1
+            return lower[name]
+    if not left:
+        raise DataError(f"{table.where}: all columns are dropped; keep the label and a feature")
+    table.notes.append(f"label: the last column, {table.names[left[-1]]!r}")
+    return left[-1]
 
 
-def _find(table, label):
-    """Return the number of the label column, given by name or number."""
-    label, width = str(label), len(table.names)
-    if label in table.names:
-        found = table.names.index(label)
-    elif re.fullmatch(r"-?\d{1,9}", label) and -width <= int(label) < width:
-        found = int(label) % width
-    else:
-        hint = f"{_nearest(label, table.names)}; the columns are {_listing(table.names)}"
-        raise DataError(f"{table.where}: no column {_cut(label)!r}{hint}")
-    if table.label not in (None, found):
+def _find(table, column, optional=False):
+    """Return the number of a column that is given by name or number; None if it may be absent."""
+    column, width = str(column), len(table.names)
+    if column in table.names:
+        return table.names.index(column)
+    if re.fullmatch(r"-?\d{1,9}", column) and -width <= int(column) < width:
+        return int(column) % width
+    if optional:
+        return None
+    hint = f"{_nearest(column, table.names)}; the columns are {_listing(table.names)}"
+    raise DataError(f"{table.where}: no column {_cut(column)!r}{hint}")
+
+
+def _find_label(table, label):
+    found = _find(table, label)
+    if table.fixed and table.label != found:
         raise DataError(f"{table.where}: this format fixes the label column; leave out label")
+    if found in table.dropped:
+        raise table.error(found, "is the label; it cannot be dropped")
     return found
 
 
 def _match(table, label, schema):
     """Find the columns of a schema: its features in order, and its label or None."""
     names = [column["name"] for column in schema]
+    numbers = [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
     place = next(j for j, column in enumerate(schema) if column["kind"] == "label")
     label_name = names.pop(place)
-    target = table.label if label is None else _find(table, label)
-    at = {name: j for j, name in enumerate(table.names)}
+    left = table.left()
+    target = table.label if table.label in left else None
+    target = target if label is None else _find_label(table, label)
+    at = {table.names[j]: j for j in left}
     if table.header and not at.keys().isdisjoint(names):
         if lacking := [name for name in names if name not in at]:
             raise DataError(f"{table.where}: lacks columns used in training: {_listing(lacking)}")
@@ -662,44 +1064,73 @@ def _match(table, label, schema):
         features = [at[name] for name in names]
         if target in features:
             raise table.error(target, "is a feature in the training set; it cannot be the label")
-        if extra := set(range(len(table.names))) - {target, *features}:
+        if extra := set(left) - {target, *features}:
             listing = _listing(table.names[j] for j in sorted(extra))
             table.notes.append(f"columns not used in training: {listing}; ignored")
         return features, target
     if table.header:
         table.notes.append("no column name of the training set occurs: matched by position")
-    if target is None and len(table.names) == len(schema):
-        target = place
-    features = [j for j in range(len(table.names)) if j != target]
+    elif len(numbers) == len(schema) <= max(numbers) and not table.dropped:
+        hint = "give --drop again, or a file with a header"
+        raise DataError(f"{table.where}: columns were dropped in training and none here; {hint}")
+    if target is None and not table.fixed and len(left) == len(schema):
+        target = left[place]
+    features = [j for j in left if j != target]
     if len(features) != len(names):
         counts = f"{len(features)} feature columns, the training set has {len(names)}"
         raise DataError(f"{table.where}: {counts}")
     return features, target
 
 
+def _leave_out_unlabelled(table, target):
+    """Leave out the rows without a label."""
+    column = table.columns[target]
+    if missing := column.count(GAP):
+        rows = [row for row, text in enumerate(column) if text != GAP]
+        if not rows:
+            raise table.error(target, "all labels are missing; choose another label column")
+        table.keep(rows)
+        table.notes.append(f"{_rows_without_label(missing)} left out")
+
+
+def _rows_without_label(count):
+    return f"{count} rows without a label are" if count > 1 else "1 row without a label is"
+
+
 def _describe(table, j, category):
-    """Return the schema of a feature column; `category` keeps number codes as categories."""
+    """Return the schema of a feature column; `category` keeps number codes as categories.
+
+    If all cells are numbers, the column is numeric, and gaps stay NaN. Otherwise it becomes one
+    indicator column for each level, and a gap is a level called "?". A column with a share of
+    NUMERIC_SHARE numbers is taken for a numeric one with a typing error.
+    """
     column, name = table.columns[j], table.names[j]
     if isinstance(column, np.ndarray) and (column[0] == column[0] or not np.isnan(column).all()):
         return {"name": name, "kind": "number", "levels": []}
     levels = set() if isinstance(column, np.ndarray) else set(column) - {GAP}
     if not levels:
-        raise table.error(j, "all cells are missing; drop the column")
-    odd = {text for text in levels if _number(text) is None}
+        raise table.error(j, f"all cells are missing; {_drop_hint(name)}")
     if not category:
-        row = next(row for row, text in enumerate(column) if text in odd)
-        if all(_number(text.replace(",", ".", 1)) is not None for text in odd):
-            raise table.error(j, f"{_cut(column[row])!r} has a decimal comma; write a point", row)
-        given = len(column) - column.count(GAP)
-        if given - sum(text in odd for text in column) >= NUMERIC_SHARE * given:
-            raise table.error(
-                j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row
-            )
+        _check_typing(table, j, {text for text in levels if _number(text, table.decimal) is None})
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
-        raise table.error(j, f"{counts} look like an identifier; drop the column")
+        raise table.error(j, f"{counts} look like an identifier; {_drop_hint(name)}")
     gap = [GAP] if GAP in column else []
     return {"name": name, "kind": "category", "levels": _ordered(levels) + gap}
+
+
+def _check_typing(table, j, odd):
+    """Raise DataError if the texts `odd`, which are no numbers, look like mistyped ones."""
+    column = table.columns[j]
+    row = next(row for row, text in enumerate(column) if text in odd)
+    other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
+    if table.decimal == ",":
+        other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
+    if all(_number(text, other) is not None for text in odd):
+        raise table.error(j, f"{_cut(column[row])!r} {advice}", row)
+    given = len(column) - column.count(GAP)
+    if given - sum(text in odd for text in column) >= NUMERIC_SHARE * given:
+        raise table.error(j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row)
 
 
 def _encode(table, features, kinds):
@@ -710,7 +1141,8 @@ def _encode(table, features, kinds):
         name = _cut(table.names[widest[1]])
         hint["hint"] = f"drop the column {name!r}, which has {widest[0]} levels, or merge these"
     _check_size(table.where, n, sum(sizes), **hint)
-    given = table.matrix is not None and max(sizes) == 1
+    numeric = [j for j, column in enumerate(table.columns) if isinstance(column, np.ndarray)]
+    given = features == numeric
     X = table.matrix if given else np.zeros((n, sum(sizes)))
     names, unseen = [], 0
     for j, kind in zip(features, kinds, strict=True):
@@ -745,22 +1177,87 @@ def _numbers(table, j):
     """Return a column that has to hold numbers or gaps."""
     column = table.columns[j]
     if not isinstance(column, np.ndarray):
-        row = next(i for i, text in enumerate(column) if text != GAP and _number(text) is None)
+        odd = (text != GAP and _number(text, table.decimal) is None for text in column)
+        row = next(row for row, wrong in enumerate(odd) if wrong)
         raise table.error(j, f"{_cut(column[row])!r} is not a number", row)
     return column
 
 
+def _identifiers(X, names):
+    """Return a list with a note on the columns that look like identifiers, empty if none does."""
+    if len(X) < IDENTIFIER_ROWS:
+        return []
+    # The first rows sort out nearly all columns.
+    head = np.sort(X[:1000], axis=0)
+    likely = (head == np.floor(head)).all(axis=0) & (np.diff(head, axis=0) > 0).all(axis=0)
+    found = []
+    for k in np.flatnonzero(likely):
+        column = np.sort(X[:, k])
+        if (column == np.floor(column)).all() and (np.diff(column) > 0).all():
+            found.append(names[k])
+    why = "(all values are distinct whole numbers)"
+    if len(found) > 1:
+        return [f"columns {_listing(found)} look like identifiers {why}; --drop leaves them out"]
+    return [
+        f"column {_cut(name)!r} looks like an identifier {why}; {_drop_hint(name)}"
+        for name in found
+    ]
+
+
+def _drop_hint(name):
+    return f"--drop {shlex.quote(_cut(name))} leaves it out"
+
+
+def check_schema(schema):
+    """Return classes and number of features; DataError unless `load` could have returned it."""
+
+    def texts(values):
+        return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+    def good(column):
+        levels, members = column["levels"], column.get("members", [])
+        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
+        groups = len(levels) if column["kind"] == "label" else 0
+        return (
+            isinstance(column["name"], str)
+            and texts(levels)
+            and len(set(levels)) == len(levels) >= least
+            and (least or not levels)
+            and isinstance(members, list)
+            and len(members) == groups
+            and all(texts(part) and part for part in members)
+        )
+
+    try:
+        whole = isinstance(schema, list) and all(good(column) for column in schema)
+        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
+        whole = whole and [column["kind"] for column in schema].count("label") == 1
+    except (AttributeError, KeyError, TypeError):  # A part is absent or of another kind.
+        whole = False
+    if not whole:
+        raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
+    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
+    return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
+
+
 # -- classes ---------------------------------------------------------------------------------------
+
+MAX_CLASSES = 100
+# More distinct numbers than these that are not all whole are a regression target.
+MAX_REAL_CLASSES = 20
+# These codes stand for a row without a label, and for a row that a rule leaves out.
+UNLABELLED, OTHER = -1, -2
 
 
 def _describe_label(table, j, rule, positive):
-    """Return the schema of the label column: the classes and the labels that belong to each."""
-    column = table.columns[j]
-    if GAP in column:
-        raise table.error(j, "the label is missing; fill it in or drop the row", column.index(GAP))
-    labels = set(column)
-    if all(_number(text) is not None for text in labels):
-        labels = {_shortest(text) for text in labels}
+    """Return the schema of the label column: the classes and the labels that belong to each.
+
+    The classes are ordered by value if all are numbers, which are written in shortest form (+1 and
+    1.0 are "1"), else by alphabet; "-" stands before "+".
+    """
+    labels = set(table.columns[j])
+    if all(_number(text, table.decimal) is not None for text in labels):
+        labels = {_shortest(text, table.decimal) for text in labels}
     groups = _regroup(table.where, {name: [name] for name in _ordered(labels)}, rule)
     if positive is not None:
         groups = _regroup(table.where, groups, (str(positive), "rest"))
@@ -808,11 +1305,12 @@ def _classes(where, side, groups):
 
 
 def _code(table, j, known, rule):
-    """Return the class codes, -1 for rows outside the rule; None if no label is a known class."""
+    """Return the class codes, UNLABELLED or OTHER; None if no label is a known class."""
     column = table.columns[j]
     groups = zip(known["levels"], known["members"], strict=True)
     codes = {name: k for k, (level, labels) in enumerate(groups) for name in (level, *labels)}
-    names = {text: text if text in codes else _shortest(text) for text in set(column)}
+    given = set(column) - {GAP}
+    names = {text: text if text in codes else _shortest(text, table.decimal) for text in given}
     chosen = set(chain(*_regroup(table.where, {n: [n] for n in names.values()}, rule).values()))
     unseen = {text for text, name in names.items() if name in chosen and name not in codes}
     if chosen.isdisjoint(codes):
@@ -826,11 +1324,44 @@ def _code(table, j, known, rule):
         raise table.error(
             j, f"{_cut(column[row])!r} is no class of the training set: {listing}", row
         )
-    code_of = {text: codes[name] if name in chosen else -1 for text, name in names.items()}
-    return np.array([code_of[text] for text in column], dtype=np.int64)
+    if missing := column.count(GAP):
+        table.notes.append(f"{_rows_without_label(missing)} kept, and no error counts there")
+    code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
+    code_of[GAP] = UNLABELLED
+    return np.fromiter(map(code_of.__getitem__, column), np.int64, len(column))
+
+
+def class_weights(text, classes) -> dict:
+    """Read `name=factor,name=factor` for a method that knows classes by their codes.
+
+    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
+    """
+    if text is None or text == "balanced":
+        return {}
+    factors, rest = {}, ""
+    for part in str(text).split(","):
+        rest += f",{part}" if rest else part
+        name, _, factor = rest.rpartition("=")
+        name, value = name if name in classes else _shortest(name), _number(factor)
+        if name in classes and value is not None:  # Otherwise the name may have a comma in it.
+            factors[classes.index(name)], rest = value, ""
+            if not 0 < value < np.inf:
+                raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
+    if rest or not factors:
+        known = f"of the classes {_listing(classes)}"
+        raise DataError(f"class_weight: {_cut(rest)!r} is not balanced nor name=factor {known}")
+    return {"class_weight": factors}
 
 
 # -- preprocessing and splits ----------------------------------------------------------------------
+
+SCALES = {
+    "none": "features as they are",
+    "minmax": "features scaled to [-1, 1]",
+    "minmax01": "features scaled to [0, 1]",
+    "standard": "features standardised",
+    "tanh": "tanh of standardised features",
+}
 
 
 class Preprocess:
@@ -854,7 +1385,7 @@ class Preprocess:
     """
 
     def __init__(self, scale="none", keep_gaps=False):
-        if scale not in SCALES:
+        if not isinstance(scale, str) or scale not in SCALES:
             raise DataError(f"Preprocess: scale must be one of {', '.join(SCALES)}, got {scale!r}")
         self.scale, self.keep_gaps = scale, keep_gaps
 
@@ -878,7 +1409,7 @@ class Preprocess:
             self.center_, self.spread_ = low, high - low
         else:
             self.center_, self.spread_ = X.mean(axis=0), X.std(axis=0)
-        # rounding may leave a constant column a tiny std, and to divide by 1e-300 would overflow
+        # Rounding may leave a constant column a tiny std; to divide by 1e-300 would overflow.
         self.spread_[(low == high) | (self.spread_ < 1 / BOUND)] = 0.0
         return self
 
@@ -909,7 +1440,12 @@ class Preprocess:
             whole = len(shapes) == 1 and prep.fill_.ndim == 1 and numbers
             whole = whole and isinstance(prep.missing_, int) and prep.missing_ >= 0
             whole = whole and not np.isinf(prep.fill_).any()
-        except (KeyError, OverflowError, TypeError, ValueError):  # absent, or of another kind
+        except (
+            KeyError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ):  # A part is absent or of another kind.
             whole = False
         if not whole:
             raise DataError("Preprocess: the state is damaged; give what `to_dict` returns")
@@ -947,12 +1483,12 @@ def splits(y, *, trials=10, train=0.5, cv=None, seed=0) -> Iterator[tuple[np.nda
 
     def draw():
         ranks = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-        # Sainte-Lague: after one row each, the classes take turns in the order of these keys
+        # Sainte-Lague: after one row each, the classes take turns in the order of these keys.
         keys = np.where(ranks == 0, -1, (ranks + 0.5) / np.repeat(counts, counts))
         turns = np.argsort(keys, kind="stable")
         for trial in range(trials):
             rows = np.random.default_rng([seed, trial]).permutation(n)
-            rows = rows[np.argsort(codes[rows], kind="stable")]  # class after class
+            rows = rows[np.argsort(codes[rows], kind="stable")]  # Class after class.
             part = np.empty(n, dtype=int)
             if cv is None:
                 part[rows[turns]] = np.arange(n) < size

@@ -4,13 +4,16 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import pickle
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from conftest import damage
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import datasets
@@ -344,7 +347,7 @@ def test_npz(tmp_path, labels):
         ({"X": np.ones(3), "y": [0, 1, 1]}, "X must be a table of numbers"),
         ({"X": np.eye(2), "y": [0, 1, 1]}, "y must be 2 labels"),
         ({"X": [[1, np.inf], [0, 1]], "y": [0, 1]}, "row 0, column 'x1': inf is not a finite"),
-        ({"X": np.eye(2), "y": [0, np.nan]}, "row 1, column 'label': the label is missing"),
+        ({"X": np.eye(2), "y": [np.nan, np.nan]}, "column 'label': all labels are missing"),
     ],
 )
 def test_npz_errors(tmp_path, arrays, message):
@@ -460,7 +463,8 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("label\n1\n2\n", "no feature columns"),
         ("a,label\n1,0\n2,1\n3\n", "line 4: expected 2 cells, found 1"),
         ("a,label\n\n1,0,5\n2,1\n", "line 3: expected 2 cells, found 3"),
-        ("a,label\n1,0\n2,\n", "line 3, column 'label': the label is missing"),
+        ("a,label\n1,?\n2,\n", "column 'label': all labels are missing; choose another"),
+        ("a,label\n1,0\n2,\n", "column 'label': only one class, 0;"),
         ("a,label\n1,0\n2,0\n", "only one class, 0;"),
         ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
         ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
@@ -528,13 +532,14 @@ def test_levels_of_equal_value_have_a_fixed_order(write):
     "line, message",
     [
         ("1 qid:3 1:2", "line 2: qid marks ranking data"),
-        ("1 0:2", "line 2: '0:2' is not index:value"),
+        ("1 -1:2", "line 2: '-1:2' is not index:value"),
+        ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
         ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
         ("1 1:x", "line 2: '1:x' is not"),
         ("1 5", "line 2: '5' is not"),
         ("1:2 2:3", "line 2: '1:2' where the label belongs"),
         ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
-        ("? 1:2", "line 2, column 'label': the label is missing"),
+        ("? 1:2", "column 'label': only one class, 0;"),
         ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
         (
             "1 99999999999999999999:1",
@@ -663,6 +668,533 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
                 assert table.X[i, levels].sum() == 1
 
 
+# -- how a file is read ----------------------------------------------------------------------------
+
+
+def table_of(n, /, **columns):
+    """Return rows with a header; each column is a function of the row's number."""
+    return [[*columns], *([str(cell(i)) for cell in columns.values()] for i in range(n))]
+
+
+def test_drop(write):
+    path = write([["id", *TABLE[0]], *([f"k{i}", *row] for i, row in enumerate(TABLE[1:]))])
+    plain = load(write(TABLE, "plain.csv"))
+    for drop in (["id"], [0], "id", 0, ["0"], [-5], ("id", "id")):
+        data = load(path, drop=drop)
+        assert same(data, plain) and data.feature_names == plain.feature_names
+        assert data.schema == plain.schema
+    both = load(path, drop=["id", "colour"])
+    assert both.feature_names == ["size", "weight"] and both.classes == ["no", "yes"]
+    for new in (path, write(TABLE, "new.csv")):
+        for options in ({}, both.reading, {"drop": ["nothing"]}):
+            assert np.array_equal(
+                load(new, schema=both.schema, **options).X, both.X, equal_nan=True
+            )
+
+
+def test_dropped_columns_are_not_looked_at(write):
+    """What would be an error in a column is none once it is dropped."""
+    rows = table_of(
+        60, a=lambda i: i % 7, odd=lambda i: f"{i}" if i else "o", label=lambda i: i % 2
+    )
+    with pytest.raises(DataError, match="'o' is not a number"):
+        load(write(rows))
+    assert load(write(rows), drop=["odd"]).feature_names == ["a"]
+    names = table_of(60, a=lambda i: i % 7, who=lambda i: f"n{i}", label=lambda i: i % 2)
+    with pytest.raises(DataError, match="'who': 60 texts in 60 rows.*; --drop who leaves it out"):
+        load(write(names))
+    assert load(write(names), drop=["who"]).feature_names == ["a"]
+
+
+def test_label_beside_dropped_columns(write):
+    path = write("a,b,c\n1,5,u\n2,6,v\n3,5,u\n")
+    data = load(path, drop=["c"])  # The last column that is left is the label.
+    assert data.classes == ["5", "6"] and data.feature_names == ["a"]
+    assert [column["kind"] for column in data.schema] == ["number", "label"]
+    first = load(path, label="b", drop=[0])
+    assert first.feature_names == ["c=u", "c=v"]
+    assert [column["kind"] for column in first.schema] == ["label", "category"]
+    for options in ({"label": "c", "drop": ["c"]}, {"label": 2, "drop": ["c"]}):
+        with pytest.raises(DataError, match="column 'c': is the label; it cannot be dropped"):
+            load(path, **options)
+    with pytest.raises(DataError, match="no column 'd'; .*the columns are a, b, c"):
+        load(path, drop=["d"])
+    with pytest.raises(DataError, match="all columns are dropped"):
+        load(path, drop=["a", "b", "c"])
+    with pytest.raises(DataError, match="no feature columns"):
+        load(path, drop=["a", "b"])
+
+
+def test_drop_without_header(write):
+    data = load(write("7,1,5,u\n8,2,6,v\n9,3,5,u\n"), drop=[1])
+    assert [column["name"] for column in data.schema] == ["x0", "x2", "x3"]
+    new = write("4,9,6\n", "new.csv")
+    assert load(new, schema=data.schema, **data.reading).X.tolist() == [[4, 6]]
+    with pytest.raises(DataError, match="dropped in training and none here; give --drop again"):
+        load(new, schema=data.schema)
+    named = write("x0,x1,x2\n4,9,6\n", "new.csv")
+    assert load(named, schema=data.schema).X.tolist() == [[4, 6]]
+
+
+def test_drop_of_arrays(write, tmp_path):
+    train = load(write("1 1:5 2:7 3:2\n-1 2:1\n", "t.svm"), drop=["x2"])
+    assert train.feature_names == ["x1", "x3"] and train.X.tolist() == [[5, 2], [0, 0]]
+    new = load(write("1 2:9 3:4\n", "new.svm"), schema=train.schema)
+    assert new.X.tolist() == [[0, 4]] and new.X.flags.c_contiguous
+    last = load(write("1 1:5 2:7 3:2\n-1 2:1\n", "t.svm"), drop=["x3"])
+    with pytest.raises(DataError, match="feature index 3, the training set has 2 columns"):
+        load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema)
+    again = load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema, **last.reading)
+    assert again.X.tolist() == [[0, 9]]
+    np.savez(tmp_path / "t.npz", X=np.arange(6).reshape(2, 3), y=[0, 1])
+    train = load(tmp_path / "t.npz", drop=[0])
+    assert train.X.tolist() == [[1, 2], [4, 5]]
+    assert same(load(tmp_path / "t.npz", schema=train.schema, drop=["x0"]), train)
+    with pytest.raises(DataError, match="column 'label': is the label; it cannot be dropped"):
+        load(tmp_path / "t.npz", drop=["label"])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8", "utf-8-sig"])
+def test_encoding(write, encoding):
+    text = "größe,farbe,label\n1,grün,0\n2,weiß,1\n3,grün,1\n"
+    path = write(text.encode(encoding))
+    data = load(path, encoding=encoding)
+    assert data.feature_names == ["größe", "farbe=grün", "farbe=weiß"]
+    assert same(data, load(write(text, "plain.csv")))
+    assert same(load(path, schema=data.schema, **data.reading), data)
+    if encoding in ("latin-1", "cp1252"):
+        with pytest.raises(DataError, match="byte 0xf6 is not UTF-8; .*--encoding cp1252"):
+            load(path)
+    if encoding == "utf-8":
+        with pytest.raises(DataError, match="not UTF-16 .*name its encoding, as in --encoding"):
+            load(path, encoding="utf-16")
+        with pytest.raises(DataError, match="byte 0xc3 is not ASCII"):
+            load(path, encoding="ascii")
+
+
+def test_decimal_comma(write):
+    text = "a;b;label\n1,5;x;0,5\n-2;y;1\n?;x;0,50\n+3,25e2;x;1,0\n"
+    data = load(write(text), decimal=",")
+    point = load(write(text.replace(",", "."), "point.csv"))
+    assert same(data, point) and data.schema == point.schema
+    assert data.classes == ["0.5", "1"] and data.feature_names == ["a", "b=x", "b=y"]
+    assert same(load(write(text), schema=data.schema, **data.reading), data)
+    with pytest.raises(DataError, match="'1,5' has a decimal comma; write a point, or give --deci"):
+        load(write(text))
+    for cell in ("1.5", "1.000"):
+        with pytest.raises(DataError, match=f"line 2, column 'a': '{cell}' has a decimal point"):
+            load(write(text.replace("1,5", cell)), decimal=",")
+    headless = load(write("1,5;2,5;0,5\n2,5;3,5;1,5\n"), decimal=",")  # There is no header.
+    assert headless.X.tolist() == [[1.5, 2.5], [2.5, 3.5]]
+    blanks = load(write("1,5 2,5 0\n3,5 4,5 1\n"), decimal=",")  # No comma is a delimiter.
+    assert blanks.X.tolist() == [[1.5, 2.5], [3.5, 4.5]]
+
+
+@pytest.mark.parametrize("delimiter", [*"|;, \t:~_/", "§"])
+def test_delimiter(write, delimiter):
+    rows = [[cell.replace(", dark", "") or "?" for cell in row] for row in TABLE]
+    path = write("".join(delimiter.join(row) + "\n" for row in rows))
+    data, plain = load(path, delimiter=delimiter), load(write(rows, "plain.csv"))
+    assert same(data, plain) and data.schema == plain.schema
+    assert same(load(path, schema=data.schema, **data.reading), data)
+    if delimiter in "|;, \t":
+        assert same(load(path), plain)
+
+
+def test_guess_of_the_delimiter(write):
+    """A bar is found, but not where it is part of a cell."""
+    assert load(write("a|b|label\n1, 2|3|u\n4|5|v\n6|5|v\n")).feature_names[-1] == "b"
+    data = load(write("1,p|q,u\n2,q|p,v\n3,p|q,v\n"))
+    assert data.feature_names == ["x0", "x1=p|q", "x1=q|p"]
+
+
+def test_a_delimiter_makes_a_table(write):
+    text = "1 1:5 2:2\n0 1:3 2:1\n"
+    assert load(write(text)).feature_names == ["x1", "x2"]
+    data = load(write(text), delimiter=" ", label=0)
+    assert data.feature_names == ["x1=1:3", "x1=1:5", "x2=2:1", "x2=2:2"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"encoding": "utf-9"}, "--encoding must be one that Python knows, .*got 'utf-9'"),
+        ({"encoding": "base64"}, "--encoding must be"),
+        ({"encoding": "a\0b"}, "--encoding must be"),
+        ({"encoding": 8}, "--encoding must be .*got 8"),
+        ({"decimal": ";"}, "--decimal must be . or , and got ';'"),
+        ({"decimal": None}, "--decimal must be"),
+        ({"delimiter": ",,"}, "--delimiter must be one character that is no part .*got ',,'"),
+        ({"delimiter": ""}, "--delimiter must be"),
+        ({"delimiter": "1"}, "--delimiter must be"),
+        ({"delimiter": "e"}, "--delimiter must be"),
+        ({"delimiter": "-"}, "--delimiter must be"),
+        ({"delimiter": "."}, "--delimiter must be"),
+        ({"delimiter": '"'}, "--delimiter must be"),
+        ({"delimiter": "\n"}, "--delimiter must be"),
+        ({"delimiter": 3}, "--delimiter must be"),
+        ({"decimal": ",", "delimiter": ","}, "--decimal , and --delimiter , exclude each other"),
+    ],
+)
+def test_wrong_options_of_reading(write, options, message):
+    with pytest.raises(DataError, match=message):
+        load(write(TABLE), **options)
+
+
+def test_options_are_recorded(write):
+    data = load(write(TABLE), drop=["size"], encoding="latin-1", delimiter=",")
+    assert load(write(TABLE), drop=[0, -2]).reading["drop"] == ["size", "weight"]
+    assert json.loads(json.dumps(data.reading)) == {
+        "drop": ["size"],
+        "encoding": "latin-1",
+        "decimal": ".",
+        "delimiter": ",",
+    }
+    for name in ("utf-8", "UTF_8", "u8"):  # A byte order mark is no part of the first name.
+        assert load(write("\ufeffa,label\n1,0\n2,1\n"), encoding=name).feature_names == ["a"]
+    heart = load("heart", encoding="utf-16", decimal=",", delimiter=";")  # It has its own form.
+    assert same(heart, load("heart"))
+
+
+def test_rows_without_label(write, tmp_path):
+    full = load(write("a,b,label\n1,x,u\n2,y,v\n3,x,u\n"))
+    text = "a,b,label\n1,x,u\n7,odd,\n2,y,v\n8,x,?\n3,x,u\n9,,NA\n"
+    data = load(write(text))
+    assert same(data, full) and data.schema == full.schema  # Their levels and gaps go with them.
+    assert "3 rows without a label are left out" in data.notes
+    one = load(write("a,b,label\n1,x,u\n7,odd,\n2,y,v\n"))
+    assert "1 row without a label is left out" in one.notes
+    new = load(write(text, "new.csv"), schema=full.schema)
+    assert new.y.tolist() == [0, -1, 1, -1, 0, -1] and new.X[:, 0].tolist() == [1, 7, 2, 8, 3, 9]
+    assert "3 rows without a label are kept, and no error counts there" in new.notes
+    svm = load(write("1 1:5\n? 1:9 2:3\n-1 2:1\n", "t.svm"))
+    assert svm.X.tolist() == [[5, 0], [0, 1]] and svm.y.tolist() == [1, 0]
+    np.savez(tmp_path / "t.npz", X=np.arange(6).reshape(3, 2), y=[0, np.nan, 1])
+    arrays = load(tmp_path / "t.npz")
+    assert arrays.X.tolist() == [[0, 1], [4, 5]] and arrays.y.tolist() == [0, 1]
+    assert arrays.X.flags.c_contiguous
+
+
+def test_rows_without_label_and_a_rule(write):
+    path = write("a,label\n1,u\n2,\n3,v\n4,w\n5,\n")
+    pair = load(f"{path}:u-vs-v")
+    assert pair.y.tolist() == [0, 1] and pair.X.ravel().tolist() == [1, 3]
+    again = load(f"{path}:u-vs-v", schema=pair.schema)  # Other classes go, gaps stay.
+    assert again.y.tolist() == [0, -1, 1, -1] and again.X.ravel().tolist() == [1, 2, 3, 5]
+
+
+def test_lines_are_right_after_rows_without_label(write):
+    text = "a,label\n1,u\n2,\n3,v\n1e200,v\n"
+    with pytest.raises(DataError, match="line 5, column 'a': 1e.200 is not a finite"):
+        load(write(text))
+
+
+@pytest.mark.parametrize(
+    "cell, is_identifier",
+    [
+        (lambda i: i, True),
+        (lambda i: i + 1, True),
+        (lambda i: (i * 7919) % 1000 - 300, True),
+        (lambda i: 1e6 + 3 * i, True),
+        (lambda i: i + 0.5, False),
+        (lambda i: max(i, 1), False),
+        (lambda i: i if i != 15 else "", False),
+        (lambda i: i / 2, False),
+    ],
+)
+def test_identifiers(write, cell, is_identifier):
+    def noted(n):
+        rows = table_of(n, num=cell, b=lambda i: i % 5, label=lambda i: i % 2)
+        return [note for note in load(write(rows)).notes if "identifier" in note]
+
+    why = "(all values are distinct whole numbers)"
+    note = f"column 'num' looks like an identifier {why}; --drop num leaves it out"
+    assert noted(20) == noted(50) == ([note] if is_identifier else [])
+    assert noted(19) == []
+
+
+def test_notes_on_identifiers(write):
+    rows = table_of(30, **{"my id": int, "n": lambda i: 90 - i, "label": lambda i: i % 2})
+    (note,) = (note for note in load(write(rows)).notes if "identifier" in note)
+    assert note.startswith("columns my id, n look like identifiers (all values are distinct")
+    (note,) = (note for note in load(write(rows), drop=["n"]).notes if "identifier" in note)
+    assert note.endswith("--drop 'my id' leaves it out")
+    schema = load(write(rows)).schema
+    assert not any("identifier" in note for note in load(write(rows), schema=schema).notes)
+    late = table_of(2000, a=lambda i: min(i, 1990), b=lambda i: i % 3, label=lambda i: i % 2)
+    assert not any("identifier" in note for note in load(write(late)).notes)
+
+
+def test_svm_indices_from_zero(write):
+    peer = pytest.importorskip("sklearn.datasets")
+    X = np.random.default_rng(0).integers(0, 3, (12, 4)).astype(float)
+    buffer = io.BytesIO()
+    peer.dump_svmlight_file(X, np.arange(12) % 2, buffer)
+    data = load(write(buffer.getvalue(), "t.svm"))
+    assert np.array_equal(data.X, X) and data.feature_names == ["x0", "x1", "x2", "x3"]
+    assert "feature indices are counted from 0: the columns are x0, x1, ..." in data.notes
+    new = load(write("1 1:5 3:2\n", "new.svm"), schema=data.schema)  # No 0, and still from 0.
+    assert new.X.tolist() == [[0, 5, 0, 2]]
+    with pytest.raises(DataError, match="feature index 4, the training set has 4 columns"):
+        load(write("1 4:5\n", "new.svm"), schema=data.schema)
+    ones = load(write("1 1:5 4:2\n0 2:1\n", "one.svm"))
+    assert not any("counted" in note for note in ones.notes)
+    with pytest.raises(DataError, match="feature index 0, and the training set counts from 1"):
+        load(write("1 0:5\n", "new.svm"), schema=ones.schema)
+
+
+# -- the quick reader and the careful one ----------------------------------------------------------
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """Load a file with the quick readers and the careful ones; return the two answers."""
+    monkeypatch.setattr(datasets, "HEADER_ROWS", 2)
+
+    def answer(path, options):
+        try:
+            data = load(path, **options)
+        except DataError as error:
+            return str(error)
+        numbers = (data.X.view(np.int64).tolist(), None if data.y is None else data.y.tolist())
+        return numbers, data.feature_names, data.classes, data.notes, data.schema
+
+    def both(path, chunk=2**18, **options):
+        monkeypatch.setattr(datasets, "CHUNK", chunk)
+        monkeypatch.setattr(datasets, "QUICK", np.inf)
+        careful = answer(path, options)
+        monkeypatch.setattr(datasets, "QUICK", 0)
+        return answer(path, options), careful
+
+    return both
+
+
+@pytest.fixture
+def only_quick(monkeypatch):
+    """Let no file be read by a careful reader."""
+
+    def refuse(*args):
+        raise AssertionError("read by a careful reader")
+
+    monkeypatch.setattr(datasets, "QUICK", 0)
+    monkeypatch.setattr(datasets, "_careful_blocks", refuse)
+    monkeypatch.setattr(datasets, "_careful_svm", refuse)
+
+
+def cells_read(cells, decimal="."):
+    return datasets._cut_up("".join(f"{cell};" for cell in cells), ";", decimal)
+
+
+def bits(values):
+    return np.asarray(values, dtype=float).view(np.int64).tolist()
+
+
+@given(st.lists(st.text("0123456789.-+eE_ nai", max_size=24), min_size=1, max_size=20))
+@settings(deadline=None)
+def test_certain_numbers_are_what_float_gives(texts):
+    read = cells_read(texts)
+    assert read.texts(np.arange(len(texts))) == texts
+    for text, value, sure in zip(texts, read.values, read.sure, strict=True):
+        if sure:
+            assert bits([value]) == bits([float(text)])
+        assert (sure == 2) <= text.isdecimal()
+
+
+def test_numbers_of_all_sizes():
+    """Nearly all that repr and usual formats write is certain, and bit for bit the same."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(20_000) * 10.0 ** rng.integers(-4, 9, 20_000)
+    for form in ("{!r}", "{:.3f}", "{:.15g}", "{:.17g}", "{:+.6e}", "{:.0f}", "{:.18e}"):
+        texts = [form.format(value) for value in values.tolist()]
+        read, expected = cells_read(texts), [float(text) for text in texts]
+        sure = read.sure > 0
+        assert bits(read.values[sure]) == bits(np.array(expected)[sure])
+        # Of 19 digits, those from 9 on and those of small numbers go to float.
+        assert sure.mean() > (0.85 if form == "{:.18e}" else 0.99), form
+        commas = cells_read([text.replace(".", ",") for text in texts], ",")
+        assert bits(commas.values) == bits(read.values)
+
+
+def test_numbers_between_two_doubles():
+    """Digits near the middle of two neighbours, where one rounding too many would show."""
+    rng, texts = np.random.default_rng(1), []
+    for value in (rng.random(3000) * 10.0 ** rng.integers(-2, 3, 3000)).tolist():
+        middle = (Fraction(value) + Fraction(float(np.nextafter(value, np.inf)))) / 2
+        for digits in (16, 17, 18):
+            places = digits - 1 - math.floor(math.log10(value))
+            scaled = middle * 10**places
+            for number in (math.floor(scaled), math.ceil(scaled)):
+                texts.append(f"{number // 10**places}.{number % 10**places:0{places}d}")
+    texts += [str(2**53 + k) for k in range(40)] + [str(2**54 + 2 * k) for k in range(40)]
+    # These lie in the middle: the even neighbour is the right one.
+    texts += [f"{2**52 + k}.5" for k in range(40)] + [f"{2**53 + k}.00" for k in range(40)]
+    texts += [f"{2**51 + k}.25" for k in range(40)] + [f"{2**51 + k}.750" for k in range(40)]
+    texts += [str(2**62 + 256 * k) for k in range(40)] + ["8999999999999999999", "9" * 19]
+    read = cells_read(texts)
+    sure = read.sure > 0
+    assert sure.mean() > 0.9
+    assert bits(read.values[sure]) == bits(np.array([float(text) for text in texts])[sure])
+
+
+NUMBERS = ["0", "-0", "1", "+2.50", "-3e2", ".5", "5.", "1e-7", "0.1234567890123456789", "nan", "?"]
+NUMBERS += ["", " 7", "8 ", "1e400", "-1e999", "inf", "1_0", "0x10", "1e", "--1", "1.2.3", "NA"]
+WORDS = ["red", "blue", "a b", "ünï", "12a", "x" * 30, "e5", "-", "null", "\x0b", "3\x0b", "#"]
+
+
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_quick_and_careful_readers_agree(both, tmp_path_factory, data):
+    """The same data, notes and messages come out of any text."""
+    draw = data.draw
+    width, n = draw(st.integers(1, 4)), draw(st.integers(1, 12))
+    delimiter = draw(st.sampled_from([",", ";", "\t", "|", " ", ", "]))
+    kinds = [
+        draw(st.sampled_from([NUMBERS[:8], NUMBERS, WORDS, NUMBERS + WORDS])) for _ in range(width)
+    ]
+    rows = [[draw(st.sampled_from(kind)) for kind in kinds] + ["pq"[i % 2]] for i in range(n)]
+    if draw(st.booleans()):
+        rows.insert(0, [*(f"c{j}" for j in range(width)), "label"])
+    if draw(st.integers(0, 9)) == 0:
+        rows[draw(st.integers(0, len(rows) - 1))].append("7")
+    ends = draw(st.sampled_from(["\n", "\r\n", "\n", "\n\n", "\r"]))
+    text = ends.join(delimiter.join(row) for row in rows) + draw(
+        st.sampled_from(["", "\n", "\n\n"])
+    )
+    if draw(st.integers(0, 9)) == 0:
+        text = text.replace("p", '"p"')
+    path = tmp_path_factory.mktemp("both") / "t.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    options = draw(st.sampled_from([{}, {"drop": ["0"]}, {"delimiter": delimiter[0]}]))
+    quick, careful = both(path, draw(st.sampled_from([1, 7, 40, 2**18])), **options)
+    assert quick == careful
+
+
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_quick_and_careful_svm_readers_agree(both, tmp_path_factory, data):
+    draw = data.draw
+    values = [*NUMBERS[:9], "nan", "1e400", "1_0", "x", "", "?", "\x0b5", "2:3"]
+    indices = ["1", "2", "3", "07", "0", "12", "1e1", "+4", "1.0", "9999999", "a", "-1", "qid"]
+    usual = draw(st.booleans())
+    lines = []
+    for _ in range(draw(st.integers(1, 8))):
+        chosen = draw(st.lists(st.sampled_from(indices[:6] if usual else indices), max_size=4))
+        chosen = sorted(set(chosen), key=int) if usual else chosen
+        label = draw(
+            st.sampled_from(["1", "-1", "+1", "1.0"] if usual else ["1", "a", "?", "1#", ""])
+        )
+        cells = [f"{j}:{draw(st.sampled_from(values[:9] if usual else values))}" for j in chosen]
+        blank = draw(st.sampled_from([" ", "  ", "\t"]))
+        lines.append(
+            blank.join([label, *cells])
+            + draw(st.sampled_from(["", " ", " # c"][: 2 + (not usual)]))
+        )
+    path = tmp_path_factory.mktemp("both") / "t.svm"
+    path.write_text("\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n"])), newline="")
+    quick, careful = both(path, draw(st.sampled_from([1, 9, 2**18])))
+    assert quick == careful
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("t.svm", "1# 1:2\n0 1:3\n"),
+        ("t.svm", "1 1:2 1:3\n0 1:3\n"),
+        ("t.svm", "1 2:2 1:3\n0 1:3\n"),
+        ("t.svm", "a\x0bb 1:2\n0 1:3\n"),
+        ("t.svm", "1 1:2\n\n0 1:3\n"),
+        ("t.svm", "1 1:\x0b2\n0 1:3\n"),
+        ("t.svm", "1 1:1_0\n0 1:3\n"),
+        ("t.svm", "1 1:2 3\n0 1:3\n"),
+        ("t.csv", "1\r2,0\n"),
+        ("t.csv", "\n3,1\n"),
+        ("t.csv", '"1",0\n'),
+        ("t.csv", "3,1,\n"),
+        ("t.csv", "3\n"),
+        ("t.csv", "1\0,0\n"),
+        ("t.csv", "0" * 200_000 + "3,1\n"),
+        ("t.csv", b"\xe9,1\n"),
+        ("t.csv", "\x0c\n3,1\n"),
+    ],
+)
+def test_files_that_are_not_plain(both, write, name, text):
+    """What is odd may come late, when all that came before was plain."""
+    plain = "1 1:4\n" if name == "t.svm" else "7,0\n8,1\n"
+    text = text if isinstance(text, bytes) else text.encode()
+    quick, careful = both(write(60 * plain.encode() + text + plain.encode(), name))
+    assert quick == careful
+
+
+def test_blank_lines_of_a_single_column(both, write):
+    schema = load(write("a,label\n1,0\n3,1\n")).schema
+    quick, careful = both(write("a\n1\n\n2\n", "new.csv"), schema=schema)
+    assert quick == careful and np.array_equal(quick[0][0], np.array([[1.0], [2.0]]).view(int))
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 2**18])
+def test_plain_files_are_read_quickly(write, only_quick, monkeypatch, chunk):
+    """Tables with gaps, texts, blanks and other line ends need no careful reader."""
+    monkeypatch.setattr(datasets, "CHUNK", chunk)
+    rows = [[cell.replace(", ", "-") for cell in row] for row in TABLE]
+    whole = [[1.5, 0, 0, 1, -2], [2, 1, 0, 0, 1e3], [np.nan, 0, 0, 1, 0], [4, 0, 1, 0, 7]]
+    text = "".join(",".join(row) + "\n" for row in rows)
+    filled = text.replace("\n,", "\n?,")
+    for content in [
+        text,
+        text.rstrip(),
+        text + "\n\n",
+        text.replace("\n", "\r\n"),
+        text.replace(",", ", "),
+        text.replace(",", "|"),
+        text.partition("\n")[2],
+        " " + filled.replace(",", "   ").replace("\n", "  \n ").rstrip(),
+        filled.replace(",", "\t ", 9).replace(",", " "),
+        "\ufeff" + text,
+    ]:
+        assert np.array_equal(load(write(content)).X, whole, equal_nan=True)
+    packed = gzip.compress(text.encode("utf-16"))
+    data = load(write(packed, "t.csv.gz"), encoding="utf-16")
+    assert np.array_equal(data.X, whole, equal_nan=True)
+    svm = load(write("+1 1:0.5  3:-2e1 \r\n-1\t2:1\n+1\n-1 1:nan 4:7\n", "t.svm"))
+    rest = [[0.5, 0, -20, 0], [0, 1, 0, 0], [0, 0, 0, 0], [np.nan, 0, 0, 7]]
+    assert np.array_equal(svm.X, rest, equal_nan=True) and svm.y.tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("chunk", [64, 2**18])
+def test_lines_of_errors_in_large_files(write, only_quick, monkeypatch, chunk):
+    monkeypatch.setattr(datasets, "CHUNK", chunk)
+    rows = [f"{i},{i % 9},{i % 2}\n" for i in range(500)]
+    rows[400] = "1e160,1,0\n"
+    with pytest.raises(DataError, match="line 402, column 'a': 1e.160 is not a finite"):
+        load(write("a,b,label\n" + "".join(rows)))
+    rows[400] = "o,1,0\n"
+    with pytest.raises(DataError, match="line 402, column 'a': 'o' is not a number"):
+        load(write("a,b,label\n" + "".join(rows)))
+
+
+def test_large_files_without_a_place_for_the_cache(write, only_quick, monkeypatch):
+    """Where numba cannot keep what it compiles, it compiles all the same."""
+    numba = pytest.importorskip("numba")
+    plain = numba.njit
+
+    def refuse(*args, **options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return plain(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", refuse)
+    compiled = datasets._compiled
+    compiled.cache_clear()
+    try:
+        assert load(write("a,label\n1.5,0\n2.5,1\n")).X.ravel().tolist() == [1.5, 2.5]
+    finally:
+        compiled.cache_clear()
+
+
 # -- schema ----------------------------------------------------------------------------------------
 
 
@@ -764,28 +1296,12 @@ def test_label_that_is_a_feature_of_the_schema(write):
     assert same(load(renamed, label="truth", schema=train.schema), train)
 
 
-def damage(value, rng):
-    """Return a JSON value with one part of it, chosen at random, changed, dropped or doubled."""
-    others = [None, True, -1, 0, 1e400, 2**70, "", "?", "label", "number", [], {}, [[]], ["a", "a"]]
-    if not isinstance(value, list | dict) or not value or rng.random() < 0.15:
-        return rng.choice(others)
-    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
-    changed, way = value.copy(), rng.random()
-    if way < 0.1:
-        del changed[key]
-    elif way < 0.2 and isinstance(value, list):
-        changed.insert(key, changed[key])
-    else:
-        changed[key] = damage(value[key], rng)
-    return changed
-
-
 def test_damaged_schemas(write):
     """A schema is whole, or refused as a whole: no other error comes of it."""
     path = write(TABLE)
     schema, rng, refused = load(path).schema, random.Random(0), 0
     for _ in range(300):
-        bad = damage(schema, rng)
+        bad = damage(schema, rng, 0.15)
         try:
             load(path, schema=bad)
         except DataError as error:
@@ -831,7 +1347,7 @@ def test_schema_of_arrays(tmp_path, write):
     np.savez(tmp_path / "new.npz", X=np.eye(4))
     assert load(tmp_path / "new.npz", schema=train.schema).y is None
     np.savez(tmp_path / "new.npz", X=np.eye(5))
-    with pytest.raises(DataError, match="X has 5 columns, the training set has 4"):
+    with pytest.raises(DataError, match="5 feature columns, the training set has 4"):
         load(tmp_path / "new.npz", schema=train.schema)
     np.savez(tmp_path / "new.npz", X=np.eye(3))
     with pytest.raises(DataError, match="holds categories in the training set"):
@@ -881,7 +1397,7 @@ def test_gaps_are_filled_from_training_rows_only():
     assert np.isnan(X[0]).all()  # the input stays as it was
 
 
-@pytest.mark.parametrize("scale", datasets.SCALES[1:])
+@pytest.mark.parametrize("scale", [*datasets.SCALES][1:])
 def test_constant_columns_become_zero(scale):
     X = np.column_stack([np.full(10, 0.1), np.full(10, np.nan), np.arange(10)])
     prep = Preprocess(scale).fit(X)
