@@ -1,1 +1,1 @@
-"""Speed measurements: `python -m perf` lists them, `python -m perf exrm` runs one."""
+"""Experiments, their reports, and races with peers: `python -m perf` lists the races."""

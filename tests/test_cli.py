@@ -17,9 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import damage
 
 import cli
 import datasets
+from perf import experiment, methods, outputs
+from perf.report import INDENT
 from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.combine import Calibrated, Stacking, Voting
@@ -38,14 +41,26 @@ def run(*argv, **options):
 
 @pytest.fixture
 def report(capsys):
-    """Run in this process; return the text behind each label, the first line as ''."""
+    """Run in this process; return the text behind each label, that of the heading as ''.
+
+    Of several texts with the same label the last one counts.
+    """
 
     def report(*argv):
         assert cli.main([str(word) for word in argv]) == 0
         out, err = capsys.readouterr()
         assert err == ""
-        first, *rest = out.splitlines()
-        return {"": first} | {line[2:15].strip(): line[16:] for line in rest}
+        texts, label = {}, ""
+        for line in out.splitlines():
+            assert len(line) <= 80 or os.sep in line  # a path is not broken
+            new, text = line[:INDENT].strip(), line[INDENT:]
+            if not line.startswith(" "):
+                texts[""] = line
+            elif new:
+                label, texts[new] = new, text
+            else:
+                texts[label] += f" {text.strip()}"
+        return texts
 
     return report
 
@@ -103,11 +118,8 @@ def test_flags_are_the_signature(command):
     file, name, _ = METHODS[command]
     init = inspect.signature(getattr(import_module(f"solvers.{file}"), name).__init__)
     expected = {p.name: p.default for p in init.parameters.values() if p.name != "self"}
-    summary, defaults, texts = cli.describe(command)
-    assert defaults == expected
-    assert summary and set(texts) >= set(defaults)
-    args = cli.build_parser([command]).parse_args([command, "--data", "sonar"])
-    assert list(args.flags) == [key for key in expected if key not in cli.NO_FLAGS]
+    args = cli.parse([command, "--data", "sonar"])
+    assert list(args.flags) == [key for key in expected if key not in methods.OF_A_RUN]
     assert all(getattr(args, flag) == expected[key] for key, flag in args.flags.items())
 
 
@@ -120,23 +132,6 @@ def test_default_scale_is_that_of_the_method_or_of_its_base(line, scale, tmp_pat
     path = tmp_path / "out.json"
     cli.main([*line.split(), "--data", "sonar", "--trials", "1", "--quiet", "--json", str(path)])
     assert json.loads(path.read_text())["protocol"]["scale"] == scale
-
-
-def test_scales_are_those_of_the_data():
-    assert tuple(cli.SCALES) == datasets.SCALES
-
-
-def test_lists_of_numbers():
-    assert cli.value("1,2.5,none") == [1, 2.5, None]
-    assert cli.value("exrm,1") == "exrm,1"
-
-
-@pytest.mark.parametrize("text", ["7", "-0.5", "1e-3", "None", "none", "true", "False", "rbf"])
-def test_value(text):
-    known = {"none": None, "true": True, "false": False, "rbf": "rbf"}
-    expected = known[text.lower()] if text.lower() in known else json.loads(text)
-    value = cli.value(text)
-    assert value == expected and type(value) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +161,28 @@ def test_datasets_lists_every_set(capsys):
     assert {entry["name"] for entry in datasets.names()} <= set(listed)
 
 
+def test_version(capsys):
+    tomllib = pytest.importorskip("tomllib")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert end.value.code == 0 and capsys.readouterr().out == f"ensolve {project['version']}\n"
+
+
+@pytest.mark.parametrize(("path", "data"), [("relative", "heart"), ("link", "t.csv")])
+def test_any_folder_will_do(path, data, tmp_path):
+    """... also where files lie that have the names of our modules."""
+    write_table(tmp_path / "t.csv")
+    for name in ("solvers", "perf", "datasets"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong file')")
+    (tmp_path / "link").symlink_to(ROOT / "cli.py")
+    place = os.path.relpath(ROOT / "cli.py", tmp_path) if path == "relative" else path
+    command = [sys.executable, place, "psvm", "--data", data, "--trials", "1", "--json", "a.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "" and "test error" in done.stdout
+    assert json.loads((tmp_path / "a.json").read_text())["data"]["name"] == Path(data).stem
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 
@@ -174,10 +191,21 @@ def test_report(report):
     assert lines[""] == "ExRM on sonar: 208 rows, 60 features, classes M (111) and R (97)"
     assert lines["protocol"] == (
         "2 random splits, 104 rows for training and 104 for testing, "
-        "features scaled to [-1, 1], seed 0"
+        "features scaled to [-1, 1], seed 0; +- is the standard deviation over the splits"
     )
-    assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["test error"])
-    assert re.fullmatch(r"\d+\.\d % \+- \d+\.\d", lines["train error"])
+    form = r"\d+\.\d % \+- \d+\.\d"
+    assert re.fullmatch(
+        rf"{form} \(always predicting the larger class: 47.1 %\)", lines["test error"]
+    )
+    assert re.fullmatch(form, lines["train error"])
+    assert re.fullmatch(rf"{form} \(mean of the error of each class\)", lines["balanced error"])
+    assert re.fullmatch(r"0\.\d{3} \+- 0\.\d{3} \(1: perfect .*\)", lines["area under ROC"])
+    form = r"208 rows, the .* together +predicted +M +R true M( +\d+){2} true R( +\d+){2}"
+    assert re.fullmatch(form, lines["confusion"])
+    assert lines["parameters"] == (
+        "n_estimators=10, p=2, lam=2, beta=0, kernel=linear, gamma=scale, n_landmarks=256, "
+        "solver=auto, rho=1.1, prox=exact, tol=1e-06, max_iter=1000"
+    )
     assert lines["members"].startswith("10: all members are identical; --sampling bootstrap")
     error = lines["test error"].partition(" +-")[0]
     assert lines["diversity"] == (
@@ -188,7 +216,7 @@ def test_report(report):
         r"\d\.\de-\d\d at most, .* \(asked for 1e-06\); all converged", lines["certified gap"]
     )
     assert re.fullmatch(
-        r"\d+\.\d\d m?s \+- \d+\.\d\d; compile or cache load \d+\.\d\d s, not included",
+        r"\d+\.\d\d m?s \(median\); compile or cache load \d+\.\d\d s, not included",
         lines["fit time"],
     )
 
@@ -227,7 +255,7 @@ def test_figures_of_the_method(report):
     assert "figures" not in report("exrm", "--data", "heart", "--trials", 1)
     lines = report("cqboost", "--data", "heart", "--trials", 1, "--mu", 0.3)
     form = "voters taken in (.*), with weight (.*), C-bound (.*), PAC-Bayes bound "
-    form += r"\(the voters may depend on the rows\) nan"
+    form += r"\(the voters may depend on the rows\) none"
     taken, kept, bound = map(float, re.fullmatch(form, lines["figures"]).groups())
     assert 1 <= kept <= taken and 0 <= bound <= 1
 
@@ -266,6 +294,49 @@ def test_gaps_are_left_to_trees(report, tmp_path):
     decision = np.loadtxt(out, delimiter=",", skiprows=1, usecols=1)
     assert np.isnan(data.X).any()
     assert decision.tolist() == AdaBoost.load(model).decision_function(data.X).tolist()
+
+
+def test_ways_to_read_a_file(report, tmp_path):
+    """A table as a German spreadsheet writes it: latin-1, decimal commas, semicolons, a number."""
+    table, plain, path = tmp_path / "t.csv", tmp_path / "plain.csv", tmp_path / "out.json"
+    rng, lines, points = np.random.default_rng(0), ["Nr;Gr\u00f6\u00dfe;Alter;Art"], ["a,b,Art"]
+    for i in range(60):
+        size, age, kind = f"{rng.normal() + 2 * (i % 2):.4f}", f"{rng.normal():.4f}", "pq"[i % 2]
+        lines.append(f"{i};{size};{age};{kind}".replace(".", ","))
+        points.append(f"{size},{age},{kind}")
+    table.write_text("\n".join(lines), encoding="latin-1")
+    plain.write_text("\n".join(points))
+    ways = ["--encoding", "latin-1", "--decimal", ",", "--delimiter", ";", "--drop", "Nr"]
+    run = ["psvm", "--label", "Art", "--trials", 2, "--json", path]
+    report(*run, "--data", plain)
+    expected = json.loads(path.read_text())
+    model, out = tmp_path / "m.npz", tmp_path / "out.csv"
+    report(*run, "--data", table, *ways, "--save", model)
+    result = json.loads(path.read_text())
+    assert result["data"]["features"] == 2 and result["data"]["notes"] == []
+    for trial, other in zip(result["trials"], expected["trials"], strict=True):
+        assert trial["objective"] == other["objective"]
+    assert result["read"] == {
+        "label": "Art", "drop": ["Nr"], "encoding": "latin-1", "decimal": ",", "delimiter": ";"
+    }  # fmt: skip
+    lines = report("predict", "--model", model, "--data", table, "--out", out, *ways)
+    assert re.match(r"\d+\.\d % \(\d+ of 60 rows; ", lines["error"])
+    methods = ["--methods", "psvm,adaboost"]
+    assert (
+        "2 features" in report("diversity", "--data", table, "--label", "Art", *methods, *ways)[""]
+    )
+
+
+def test_rows_without_a_label(report, tmp_path):
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
+    lines = write_table(table).read_text().splitlines()
+    lines[5], lines[8] = (line.rpartition(",")[0] + "," for line in (lines[5], lines[8]))
+    table.write_text("\n".join(lines))
+    head = report("psvm", "--data", table, "--label", "kind", "--trials", 1, "--save", model)[""]
+    assert head.startswith("PSVM on t: 38 rows, ")
+    lines = report("predict", "--model", model, "--data", table, "--out", out)
+    assert "of 38 rows that have labels; always" in lines["error"]
+    assert len(out.read_text().splitlines()) == 41
 
 
 def test_quiet(capsys):
@@ -313,12 +384,8 @@ def test_json_against_recomputation(report, tmp_path):
     summary = result["summary"]["test_error"]
     assert summary["mean"] == pytest.approx(np.mean(errors))
     assert summary["std"] == pytest.approx(np.std(errors, ddof=1))
-    assert lines["test error"] == f"{100 * np.mean(errors):.1f} % +- {100 * summary['std']:.1f}"
-
-
-def test_json_has_no_nan(tmp_path):
-    cli.write_json(tmp_path / "a.json", {"residual": float("nan"), "gap": [float("inf"), 1.5]})
-    assert json.loads((tmp_path / "a.json").read_text()) == {"residual": None, "gap": [None, 1.5]}
+    error = f"{100 * np.mean(errors):.1f} % +- {100 * summary['std']:.1f}"
+    assert lines["test error"].startswith(f"{error} (always predicting the larger class: ")
 
 
 @pytest.mark.parametrize("flag", ["json", "save", "out", "plot"])
@@ -366,7 +433,12 @@ def test_save_and_predict(report, tmp_path):
     lines = report("predict", "--model", model, "--data", train, "--out", out)
     assert predictions() == (expected, loaded.decision_function(X).tolist())
     wrong = int((loaded.predict(X) != data.y).sum())
-    assert lines["error"] == f"{100 * wrong / 40:.1f} % ({wrong} of 40 rows)"
+    rest = "always predicting the larger class: 50.0 %"
+    assert lines["error"] == f"{100 * wrong / 40:.1f} % ({wrong} of 40 rows; {rest})"
+    right = [int(((loaded.predict(X) == k) & (data.y == k)).sum()) for k in (0, 1)]
+    a, b = right[0], right[1]
+    table = f"40 rows predicted +no +yes true no +{a} +{20 - a} true yes +{20 - b} +{b}"
+    assert re.fullmatch(table, lines["confusion"]) and "balanced error" in lines
     assert lines["predictions"].endswith("decision >= 0 means class yes")
 
     write_table(new, fields=["weight", "size", "colour"])  # other order, no label
@@ -391,38 +463,30 @@ def test_progress_bar(monkeypatch, capsys):
 
 def test_rate_of_the_progress_bar(monkeypatch):
     """However often a fit calls back, the rate is that of fits, and so is the time left."""
-    clock = [1000.0]
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    bar, callback = cli.progress_bar(10, quiet=False)
-    bar._time, bar.start_t, bar.last_print_t = lambda: clock[0], clock[0], clock[0]
-    with bar:
-        for _ in range(4):  # fits of 25 s, each with 200 rounds
+    clock, shown = [1000.0], []
+    tqdm = import_module("tqdm")
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self._time, self.start_t, self.last_print_t = lambda: clock[0], clock[0], clock[0]
+            shown.append(self)
+
+    def fits(callback):
+        for fit in range(5):  # of 25 s, each with 200 rounds; before the first the kernels compile
+            compiling = 30.0 if fit == 0 else 0.0
+            clock[0] += compiling
             for iteration in range(200):
                 clock[0] += 0.125
-                callback(None, iteration, {"residual": 0.5})
-            bar.update()
-        assert "4/10 [01:40<02:30, 25.00s/fit, iteration 199, residual 5.0e-01]" in str(bar)
+                callback(None, iteration, {"residual": 0.5, "unknown": None})
+            yield {"compile_seconds": compiling}
 
-
-def test_time_to_compile_is_not_in_the_rate(monkeypatch):
-    starts = []
-
-    def fit(model, data, rows, scale):
-        starts.append(bar[0].start_t if bar else None)
-        return whole(model, data, rows, scale)
-
-    def progress_bar(*args):
-        pair = make(*args)
-        bar.append(pair[0])
-        bar[0].start_t -= 100  # as if it had taken so long
-        return pair
-
-    bar, whole, make = [], cli.fit, cli.progress_bar
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(cli, "fit", fit)
-    monkeypatch.setattr(cli, "progress_bar", progress_bar)
-    assert cli.main(["psvm", "--data", "heart", "--trials", "2"]) == 0
-    assert starts[1] - starts[0] >= 100 and starts[2] == starts[1]
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    with outputs.progress(10, quiet=False) as (callback, each):
+        for _ in itertools.islice(each(fits(callback)), 4):
+            pass
+        assert "4/10 [01:40<02:30, 25.00s/fit, iteration 199, residual 5.0e-01]" in str(shown[0])
 
 
 @pytest.mark.parametrize("data", ["heart", "wine"])
@@ -431,8 +495,7 @@ def test_callbacks_are_not_saved(data, monkeypatch, tmp_path):
     path = tmp_path / "m.npz"
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert cli.main(["psvm", "--data", data, "--trials", "1", "--save", str(path)]) == 0
-    kind = PSVM if data == "heart" else OneVsRest
-    model = kind.load(path, members=(PSVM,))
+    model = PSVM.load(path) if data == "heart" else OneVsRest.load(path, members=(PSVM,))
     assert model.callback is None
     assert data == "heart" or model.base.callback is None
 
@@ -445,6 +508,24 @@ def test_warnings_name_the_classes_of_the_user(report):
     assert "so the majority class M is predicted; choose C >= 0.0" in lines["warning"]
     lines = report("lpboost", "--data", "wine", "--C", 1e-4, "--trials", 1)  # one against the rest
     assert "so the majority class rest is predicted" in lines["warning"]
+
+
+def test_one_class_only(report, tmp_path):
+    """Where 6 % of the rows are positive, an error of 6 % is no success, and the report says so."""
+    rng, table = np.random.default_rng(0), tmp_path / "rare.csv"
+    rows = [f"{a:.3f},{b:.3f},{'no' if i % 17 else 'yes'}" for i, (a, b) in
+            enumerate(rng.normal(size=(340, 2)))]  # fmt: skip
+    table.write_text("\n".join(["a,b,class", *rows]))
+    lines = report("psvm", "--data", table, "--trials", 3)
+    assert lines["test error"] == "5.9 % +- 0.0 (always predicting the larger class: 5.9 %)"
+    assert lines["balanced error"].startswith("50.0 % +- 0.0")
+    assert re.search(r"true no +480 +0 true yes +30 +0$", lines["confusion"])
+    text = (
+        "only one class, 'no', is ever predicted in 3 of 3 trials; --class-weight balanced may help"
+    )
+    assert lines["warning"] == text
+    lines = report("psvm", "--data", table, "--trials", 1, "--class-weight", "balanced")
+    assert "warning" not in lines and not lines["balanced error"].startswith("50.0")
 
 
 def test_class_weight(report, tmp_path):
@@ -685,11 +766,50 @@ def test_rows_without_a_majority(report, tmp_path, reject):
     data = datasets.load("heart")
     table = tmp_path / "heart.csv"
     np.savetxt(table, np.column_stack([data.X, data.y + 1]), "%.17g", ",")
-    report("predict", "--model", model, "--data", table, "--out", out)
+    lines = report("predict", "--model", model, "--data", table, "--out", out)
     with open(out, newline="") as file:
         rows = [*csv.reader(file)][1:]
     assert {row[0] for row in rows} == {"1", "2", reject}
     assert all((row[0] == reject) == (float(row[1]) == 0) for row in rows)
+    refused = sum(row[0] == reject for row in rows)
+    pairs = zip(rows, data.y, strict=True)
+    wrong = sum(row[0] not in (reject, str(k + 1)) for row, k in pairs)
+    text = f"{refused} of 270 rows ({100 * refused / 270:.1f} %), which count as neither right nor"
+    assert lines["rejected"].startswith(text)
+    assert lines["error"].startswith(f"{100 * wrong / 270:.1f} % ({wrong} of 270 rows; always")
+    assert re.search(r"predicted +1 +2 +rejected true 1 ", lines["confusion"])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    ["stacking --members psvm,bayes", "gradient-boosting", "bagging --voting soft",
+     "voting --how soft"],
+)  # fmt: skip
+@pytest.mark.parametrize("data", ["heart", "wine"])
+def test_probabilities_are_written(argv, data, report, tmp_path):
+    model, out, (command, *flags) = tmp_path / "m.npz", tmp_path / "out.csv", argv.split()
+    report(command, "--data", data, *flags, "--trials", 1, "--save", model)
+    lines = report("predict", "--model", model, "--data", data, "--out", out)
+    assert lines["predictions"].endswith("; with probabilities")
+    table = datasets.load(data)
+    classes, X = table.classes, table.X
+    if command in ("stacking", "voting"):
+        X = datasets.Preprocess("minmax").fit(X).transform(X)
+    with open(out, newline="") as file:
+        header, *rows = csv.reader(file)
+    titles = [f"probability {name}" for name in classes]
+    assert header[-len(classes) :] == titles and header[0] == "prediction"
+    found = np.array([row[-len(classes) :] for row in rows], dtype=float)
+    assert np.array_equal(found, methods.load(model)[0].predict_proba(X))
+    assert abs(found.sum(axis=1) - 1).max() < 1e-12
+
+
+def test_probabilities_that_a_model_lacks(report, tmp_path):
+    model, out = tmp_path / "m.npz", tmp_path / "out.csv"
+    report("psvm", "--data", "heart", "--trials", 1, "--save", model)
+    lines = report("predict", "--model", model, "--data", "heart", "--out", out)
+    assert lines["predictions"].endswith("means class 2")
+    assert out.read_text().splitlines()[0] == "prediction,decision"
 
 
 def test_models_that_give_no_numbers(report, tmp_path, monkeypatch, capsys):
@@ -748,19 +868,22 @@ def test_table_of_diversity(capsys, tmp_path):
     path = tmp_path / "out.json"
     argv = ["diversity", "--data", "heart", "--methods", "adaboost, voting,psvm,adaboost"]
     assert cli.main([*argv, "--json", str(path)]) == 0
-    title, *rows = [re.split("  +", row) for row in capsys.readouterr().out.splitlines()[2:]]
-    assert title[1:] == ["method", "members", "error", "member error", "disagreement", "kappa", "Q",
-                         "correlation", "double fault", "ambiguity"]  # fmt: skip
-    assert [row[1] for row in rows] == ["adaboost", "voting", "psvm"]
+    lines = capsys.readouterr().out.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.startswith("  method"))
+    title, under, *rows = [line.split() for line in lines[start : start + 5]]
+    assert title == ["method", "members", "test", "member", "dis-", "kappa", "Q", "corre-",
+                     "double", "ambi-"]  # fmt: skip
+    assert under == ["error", "error", "agree", "lation", "fault", "guity"]
+    assert [row[0] for row in rows] == ["adaboost", "voting", "psvm"]
     result = json.loads(path.read_text())["methods"]["voting"]["summary"]
     means = {key: value["mean"] for key, value in result["diversity"].items()}
-    assert rows[1][2:] == [
-        "3", f"{100 * result['test_error']['mean']:.1f} %", f"{100 * means['member_error']:.1f} %",
-        f"{100 * means['disagreement']:.1f} %", f"{means['kappa']:.2f}",
+    assert rows[1][1:] == [
+        "3", f"{100 * result['test_error']['mean']:.1f}", f"{100 * means['member_error']:.1f}",
+        f"{100 * means['disagreement']:.1f}", f"{means['kappa']:.2f}",
         f"{means['q_statistic']:.2f}", f"{means['correlation']:.2f}",
-        f"{100 * means['double_fault']:.1f} %", f"{means['ambiguity']:.2f}",
+        f"{100 * means['double_fault']:.1f}", f"{means['ambiguity']:.2f}",
     ]  # fmt: skip
-    assert rows[2][2] == "1" and rows[2][4:] == ["-"] * 7
+    assert rows[2][1] == "1" and rows[2][3:] == ["-"] * 7
 
 
 def test_figures_are_not_cut(report, tmp_path):
@@ -777,7 +900,7 @@ def test_figures_are_not_cut(report, tmp_path):
 
 
 def test_defaults_of_diversity(report):
-    args = cli.build_parser(["diversity"]).parse_args(["diversity", "--data", "sonar"])
+    args = cli.parse(["diversity", "--data", "sonar"])
     assert set(args.methods.split(",")) <= set(METHODS) and args.trials is None
     assert (
         "1 random split," in report("diversity", "--data", "heart", "--methods", "exrm")["protocol"]
@@ -786,15 +909,9 @@ def test_defaults_of_diversity(report):
 
 def test_without_matplotlib_nothing_is_trained(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setattr(cli, "run_trial", None)
+    monkeypatch.setattr(experiment, "trials", None)
     assert cli.main(["diversity", "--data", "heart", "--plot", str(tmp_path / "a.svg")]) == 2
     assert "needs matplotlib: pip install matplotlib, or -e '.[plot]'" in capsys.readouterr().err
-
-
-def test_trials_without_a_figure_do_not_count():
-    trials = [{"a": None, "b": {"c": 1}}, {"a": 2, "b": None}, {"a": 4, "b": {"c": 3}}]
-    summary = cli.summarise([trial | {"d": None} for trial in trials])
-    assert summary["a"]["mean"] == 3 and summary["b"]["c"]["mean"] == 2 and "d" not in summary
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -847,7 +964,8 @@ def test_outputs_never_overwrite_inputs_or_outputs(command, files, capsys, monke
         Path(name).write_text("precious")
         os.chmod(name, 0o444)
     before = {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
-    monkeypatch.setattr(cli, "fit", None)  # refused before any work
+    monkeypatch.setattr(experiment, "read", None)  # refused before any work
+    monkeypatch.setattr(experiment, "apply", None)
     assert cli.main(command.split()) == 2
     assert CLASHES[command] in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in files.parent.iterdir() if path.is_file()}
@@ -870,22 +988,6 @@ def test_outputs_through_links_keep_the_links(files, report):
     assert os.path.islink("dangling") and os.path.islink("soft-m.npz")
     assert json.loads(Path("absent").read_text())["method"] == "PSVM"
     assert PSVM.load("m.npz").n_features_in_ == 4
-
-
-def damage(value, rng):
-    """Return a JSON value with one part of it, chosen at random, changed, dropped or doubled."""
-    others = [None, True, -1, 0, 1e400, 2**70, "", "?", "label", "number", [], {}, [[]], ["a", "a"]]
-    if not isinstance(value, list | dict) or not value or rng.random() < 0.1:
-        return rng.choice(others)
-    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
-    changed, way = value.copy(), rng.random()
-    if way < 0.1:
-        del changed[key]
-    elif way < 0.2 and isinstance(value, list):
-        changed.insert(key, changed[key])
-    else:
-        changed[key] = damage(value[key], rng)
-    return changed
 
 
 @pytest.mark.parametrize("argv", ["psvm", "adaboost --scale standard", "bagging --n-estimators 3"])
@@ -995,6 +1097,7 @@ ERRORS = {
     "stacking --data sonar --meta foo": "Stacking: meta must be 'linear' or an object",
     "adaboost --data sonar --base foo": "got 'foo'; objects are named exrm, psvm, drm,",
     "diversity --data sonar --methods exrm,foo": "'foo' is no method; --methods are of exrm, psvm",
+    "diversity --data sonar --methods adabost": "'adabost' is no method; did you mean adaboost or",
     "diversity --data vehicle": 'has 4; choose, say, --data "vehicle:bus-vs-rest" or --positive',
     "diversity --data sonar --plot {}/a.jpg": "a.jpg must end in .png, .pdf or .svg",
     "diversity --data sonar --plot {}/absent/a.png": "absent; create it first",
@@ -1006,9 +1109,14 @@ ERRORS = {
     "exrm --data sonar --trials 0": "trials >= 1",
     "exrm --data sonar --cv 2 --train 0.3": "not allowed with argument",
     "exrm --data sonar --scale log": "invalid choice: 'log'",
-    "exrm --data sonar --lamda 1": "unknown argument '--lamda'; `python cli.py exrm --help`",
+    "exrm --data sonar --lamda 1": "unknown argument '--lamda'; did you mean --lam or --gamma?; `",
+    "exrm --dat sonar": "unknown argument '--dat'; did you mean --data?; `python cli.py exrm -",
+    "exrm --data sonar --n_estimators=5": "'--n_estimators'; did you mean --n-estimators?",
+    "predict --data sonar --outfile=a.csv": "'--outfile'; did you mean --out?; `python cli.py pred",
+    "exrm --data sonar more": "unknown argument 'more'; `python cli.py exrm --help` lists the",
     "exrm": "the following arguments are required: --data",
-    "exmr --data sonar": "invalid choice: 'exmr'",
+    "exmr --data sonar": "invalid choice: 'exmr' is no command; did you mean exrm?; see `python",
+    "xyz": "invalid choice: 'xyz' is no command; see `python cli.py --help`",
     "": "the following arguments are required: COMMAND",
     "exrm --data absent.csv --json {}/absent/a.json": "absent; create it first",
     "exrm --data absent.csv --save {}/absent/a.npz": "absent; create it first",

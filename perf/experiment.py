@@ -1,0 +1,382 @@
+"""Experiments: train and test a method on splits of a data set, one record a trial.
+
+    for record in trials(Spec("sonar", "exrm", {"lam": 0.5}, trials=20)):
+        print(record["trial"], record["test_error"])
+
+A record is a dict that survives JSON. It holds the specification, facts on the data, the parameters
+of the model and what came out, so that a report can be made from records alone. Trial t depends on
+the specification and on t only: `trials(spec, [7])` gives that one record of a run, without the
+others. Only the fields called ..._seconds differ from run to run. Nothing is printed here.
+"""
+
+import contextlib
+import json
+import re
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+import datasets
+from perf import methods
+from solvers import METHODS, diversity
+
+WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
+EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
+NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
+SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that the result of an experiment depends on."""
+
+    data: str  # name of a data set or path of a file, see datasets.load
+    method: str  # name of a command, a key of solvers.METHODS
+    params: dict = field(default_factory=dict)  # those of the method that are not the defaults
+    scale: str | None = None  # a key of datasets.SCALES; None: what the method wants
+    trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
+    train: float | None = 0.5  # share or number of rows to train on; not used with cv
+    cv: int | None = None  # number of folds
+    seed: int = 0  # of the splits; trial t trains with seed + t
+    read: dict = field(default_factory=dict)  # further arguments of datasets.load
+
+    def __post_init__(self):
+        if self.method not in METHODS:
+            raise ValueError(f"{self.method!r} is no method; there are {', '.join(METHODS)}")
+        default = methods.scale(self.method, self.params)
+        settled = {"scale": self.scale or default}
+        settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials
+        settled["train"] = None if self.cv else self.train
+        vars(self).update(settled)  # equal experiments have equal specifications
+
+
+def read(spec):
+    """Load the data of an experiment."""
+    return datasets.load(spec.data, **spec.read)
+
+
+def trials(spec, numbers=None, data=None, callback=None, pairs=False):
+    """Yield the record of every trial, or of those whose numbers are given, from 0 on.
+
+    Parameters
+    ----------
+    spec : Spec
+    numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
+    data : None or what `read` returns, where it has been read already
+    callback : None or callback(model, iteration, info), called by the fits
+    pairs : whether the records, which are of two classes, hold the points of the kappa-error
+        diagram
+    """
+    data = read(spec) if data is None else data
+    splits = datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
+    count = spec.trials * (spec.cv or 1)
+    if wrong := [number for number in numbers or () if number not in range(count)]:
+        raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
+    warm = False
+    for number, (train, test) in enumerate(splits):
+        if numbers is not None and number not in numbers:
+            continue
+        seconds = 0.0 if warm else _warm_up(spec, data, train, callback)
+        warm, model = True, _model(spec, data, number, callback)
+        with _caught(data) as said:
+            figures, votes, goals = _trial(model, data, train, test, spec.scale)
+        if pairs:
+            figures["pairs"] = [axis.tolist() for axis in diversity.kappa_error(votes, goals)]
+        yield _plain({
+            "spec": asdict(spec),
+            "trial": number,
+            "data": _facts(data),
+            "model": _facts_on(model, data),
+            **figures,
+            "compile_seconds": seconds,
+            "warnings": said,
+            "versions": _versions(),
+        })  # fmt: skip
+
+
+def save(spec, path, data=None, callback=None):
+    """Train on all rows and write the model with all that `apply` needs; return a record."""
+    data = read(spec) if data is None else data
+    model = _model(spec, data, 0, callback)
+    with _caught(data) as said:
+        prep, X = _prepare(model, data.X, spec.scale)
+        model.fit(X, data.y)
+    notes = {
+        "data": data.name,
+        "label": spec.read.get("label"),
+        "classes": data.classes,
+        "schema": data.schema,
+        "preprocess": prep.to_dict(),
+    }
+    model.save(path, notes=notes)
+    return {"rows": len(data.y), "path": str(path), "warnings": said}
+
+
+def apply(path, source, **read):
+    """Apply a saved model to new rows; return a record and a table, titles first."""
+    model, names, notes = methods.load(path)
+    if not isinstance(notes, dict) or not NOTES <= set(notes):
+        raise ValueError(
+            f"{path} was not written by --save and does not say how to read {source}; "
+            f"use it from Python: {names[0]}.load(path).predict(X)"
+        )
+    prep = _preprocessing(path, notes, model)
+    data = datasets.load(source, schema=notes["schema"], **read)
+    X, classes = prep.transform(data.X), notes["classes"]
+    found, decision = model.predict(X), model.decision_function(X)
+    if np.isnan(decision).any():
+        raise ValueError(f"{path} gives NaN as decisions on {source}: it is damaged")
+    table = _table(model, X, found, decision, classes)
+    record = {
+        "names": names,
+        "trained_on": notes["data"],
+        "data": {"name": data.name, "rows": len(X), "classes": classes, "notes": data.notes},
+        "notes": _missing(data, model),
+        "columns": table[0],
+        "unlabelled": len(X) if data.y is None else int((data.y < 0).sum()),
+        "rejected_rows": int((~_accepted(found, len(classes))).sum()),
+    }
+    if record["unlabelled"] < len(X):
+        rows = np.flatnonzero(data.y >= 0)
+        y, values = data.y[rows], decision[rows] if decision.ndim == 1 else None
+        record |= _scores(found[rows], values, y, np.bincount(y).argmax(), len(classes))
+    return _plain(record), table
+
+
+def _table(model, X, found, decision, classes):
+    """Return predictions, decisions and, where the model has them, probabilities; titles first."""
+    known = range(len(classes))
+    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # or rejected
+    titles, columns = ["prediction", "decision"], [labels, decision.tolist()]
+    if decision.ndim == 2:
+        titles = ["prediction", *(f"decision {name}" for name in classes)]
+        columns = [labels, *decision.T.tolist()]
+    if hasattr(model, "predict_proba"):
+        titles += [f"probability {name}" for name in classes]
+        columns += model.predict_proba(X).T.tolist()
+    return [titles, *zip(*columns, strict=True)]
+
+
+# -- one trial -------------------------------------------------------------------------------------
+
+
+def _model(spec, data, trial, callback, **changes):
+    """Build the model of a trial; classes, which users know by name, have numbers there."""
+    weight = datasets.class_weights(spec.params.get("class_weight"), data.classes)
+    params = spec.params | weight | changes
+    return methods.build(spec.method, params, spec.seed + trial, len(data.classes), callback)
+
+
+def _warm_up(spec, data, rows, callback):
+    """Fit a few rows of the first and the last class; return the seconds that it took."""
+    rows = rows[data.y[rows].argsort(kind="stable")]
+    few = [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
+    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
+    with _caught(data), contextlib.suppress(ValueError):  # the fit on all rows will tell
+        _, X = _prepare(model, data.X[few], spec.scale)
+        return _seconds(model, X, data.y[few])
+    return 0.0
+
+
+def _prepare(model, X, scale):
+    """Learn the preprocessing from these rows; return it and the rows it gives."""
+    prep = datasets.Preprocess(scale, keep_gaps=model._takes_nan()).fit(X)
+    return prep, prep.transform(X)
+
+
+def _seconds(model, X, y):
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def _trial(model, data, train, test, scale):
+    """Train and test on one split; return the figures, and the members' votes and labels."""
+    prep, X = _prepare(model, data.X[train], scale)
+    y, X_test, y_test = data.y[train], prep.transform(data.X[test]), data.y[test]
+    seconds, classes = _seconds(model, X, y), len(data.classes)
+    seen, _ = _decide(model, X, classes)
+    found, decision = _decide(model, X_test, classes)
+    votes, goals = _votes(model, X_test, y_test)
+    predicted = np.isin(range(classes), np.concatenate([seen, found]))
+    figures = {
+        "train_rows": len(train),
+        "test_rows": len(test),
+        "train_error": float(_wrong(seen, y, classes).mean()),
+        **_scores(found, decision, y_test, np.bincount(y).argmax(), classes),
+        "predicted": [name for name, was in zip(data.classes, predicted, strict=True) if was],
+        **_membership(model, votes, goals),
+        "certified": model.residual_ is not None,  # by a residual, None here where infinite
+        "residual": model.residual_,
+        "objective": model.objective_,
+        "converged": bool(model.converged_),
+        "fit_seconds": seconds,
+        "facts": model.facts() if hasattr(model, "facts") else {},
+    }
+    return figures, votes, goals
+
+
+def _decide(model, X, classes):
+    """Return predicted classes and, of two, decisions; these are asked for once.
+
+    In the methods of two classes a decision >= 0 is the second class. Those of more may reject
+    rows, or have a classifier on top, and predict themselves.
+    """
+    decision = model.decision_function(X) if classes == 2 else None
+    return model.predict(X) if model._multi_class else (decision >= 0).astype(int), decision
+
+
+def _votes(model, X, y):
+    """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
+
+    Where members predict one of many classes, their votes are + if right, and all labels are +.
+    """
+    if type(model).__name__ == "OneVsRest":
+        return None, None
+    if not model._multi_class:
+        return model.votes(X), y == 1
+    labels = np.column_stack([member.predict(X) for member in model.estimators_])
+    if len(model.classes_) == 2:
+        return np.where(labels == 1, 1.0, -1.0), y == 1
+    return np.where(labels == y[:, None], 1.0, -1.0), y >= 0
+
+
+def _membership(model, votes, goals):
+    """Count the members and measure how they differ on rows with these labels."""
+    if votes is None:
+        parts, identical, differ = model.estimators_, False, None
+        members = sum(part.weights_.size for part in parts)
+    else:
+        parts, members = [model], votes.shape[1]
+        widest = (votes.max(axis=1) - votes.min(axis=1)).max()
+        real = not model._multi_class  # of labels, equal ones do not make members identical
+        identical = members > 1 and real and bool(widest <= EQUAL * abs(votes).max())
+        weights = model.weights_ if model.weights_.size == members else None
+        differ = diversity.averages(votes, goals, weights) if members > 1 else None
+    return {
+        "classifiers": len(parts),
+        "members": members,
+        "diversity": differ,
+        "identical": identical,
+        "iterations": sum(int(part.n_iter_) for part in parts),
+    }
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def _accepted(found, classes):
+    """Return which rows got one of the classes; the others are rejected."""
+    return np.isin(found, np.arange(classes))
+
+
+def _wrong(found, y, classes):
+    """Return which rows got a wrong class; a rejected row did not."""
+    return _accepted(found, classes) & (found != y)
+
+
+def _scores(found, decision, y, larger, classes):
+    """Compare predictions with labels; `larger` is the class that is usually the larger one."""
+    accepted, totals = _accepted(found, classes), np.bincount(y, minlength=classes)
+    pairs = y[accepted] * classes + found[accepted].astype(int)
+    confusion = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    wrong = confusion.sum(axis=1) - confusion.diagonal()
+    return {
+        "test_error": float(_wrong(found, y, classes).mean()),
+        "majority_error": float((y != larger).mean()),
+        "balanced_error": float((wrong[totals > 0] / totals[totals > 0]).mean()),
+        "auc": None if decision is None else roc_area(decision, y == 1),
+        "confusion": confusion.tolist(),  # a row a true class, a column a predicted one
+        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # by true class
+    }
+
+
+def roc_area(scores, positive):
+    """Return the area under the ROC curve: how often a positive row has the larger score.
+
+    Ties count half; None unless there are rows of both classes.
+    """
+    n, many = int(positive.sum()), positive.size
+    if n in (0, many):
+        return None
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - 0.5 * (counts - 1)
+    return float((ranks[place][positive].sum() - 0.5 * n * (n + 1)) / (n * (many - n)))
+
+
+# -- facts -----------------------------------------------------------------------------------------
+
+
+def _facts(data):
+    """Describe the data."""
+    counts = np.bincount(data.y, minlength=len(data.classes)).tolist()
+    return {
+        "name": data.name,
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+        "classes": dict(zip(data.classes, counts, strict=True)),
+        "notes": data.notes,
+    }
+
+
+def _facts_on(model, data):
+    """Describe the model, and what was done to it or to the data for it."""
+    outlined = methods.outline(model, data.classes)
+    notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
+    return outlined | {"notes": notes}
+
+
+def _missing(data, model):
+    missing = int(np.isnan(data.X).sum())
+    how = "left to the method" if model._takes_nan() else "filled with training medians"
+    return [f"missing numbers {how}: {missing}"] if missing else []
+
+
+@contextlib.contextmanager
+def _caught(data):
+    """Collect warnings as texts; methods know classes by number, their users by name."""
+    names, texts = data.classes if len(data.classes) == 2 else ["rest", "of its own"], []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield texts
+    for warning in caught:
+        text = f"{warning.category.__name__}: {warning.message}"
+        texts.append(re.sub(r"\bclass ([01])\b", lambda m: f"class {names[int(m[1])]}", text))
+
+
+def _versions():
+    loaded = [name for name in ("numpy", "numba") if name in sys.modules]
+    versions = {name: sys.modules[name].__version__ for name in loaded}
+    return {"python": sys.version.split()[0]} | versions
+
+
+def _plain(record):
+    """Return a record as it will be when read from JSON, which knows no NaN: that becomes None."""
+    return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
+
+
+def _number(value):
+    """Make a number of NumPy one of Python, and of anything else the text that it prints as."""
+    return value.item() if isinstance(value, np.generic) else repr(value)
+
+
+def _preprocessing(path, notes, model):
+    """Read the preprocessing in the notes of a model, checked with all else that they say."""
+    try:
+        classes, width = datasets.check_schema(notes["schema"])
+        prep = datasets.Preprocess.from_dict(notes["preprocess"])
+    except datasets.DataError:
+        prep = None
+    if (
+        prep is None
+        or not prep.fill_.size == width == model.n_features_in_
+        or notes["classes"] != classes
+        or not isinstance(notes["data"], str)
+        or model.classes_.dtype.kind != "i"
+        or model.classes_.tolist() != [*range(len(classes))]
+    ):
+        raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")
+    return prep

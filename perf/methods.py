@@ -1,0 +1,198 @@
+"""Methods by their commands' names: what they are, how to build one, how to read one from a file.
+
+    build("exrm", {"lam": 0.5}, seed=0, classes=2)      an ExRM
+    build("exrm", {}, seed=0, classes=3)                OneVsRest over an ExRM
+    build("voting", {"members": "exrm,bayes"}, 0, 2)    a Voting of an ExRM and a naive Bayes
+    load("model.npz")                                   whatever was saved there
+
+The parameters of a method are read from its source: to list them imports neither Numba nor NumPy.
+"""
+
+import ast
+import contextlib
+import importlib
+import re
+import textwrap
+from pathlib import Path
+
+from solvers import METHODS
+
+OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
+OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
+FILES = {name: file for file, name, _ in METHODS.values()}  # of the classes that a run may use
+FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
+UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2 is for no base
+    "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
+    "Calibrated": OF_A_RUN | {"base"},
+}
+SOLVERS = Path(__file__).resolve().parent.parent / "solvers"
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def describe(command):
+    """Read a method's source: first line of its docstring, {parameter: default}, {parameter: text}.
+
+    A text that the class leaves out is taken from its base class.
+    """
+    file, name, _ = METHODS[command]
+    body = ast.parse((SOLVERS / f"{file}.py").read_text(encoding="utf-8")).body
+    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    node, texts = classes[name], {}
+    summary = ast.get_docstring(node).partition("\n")[0]
+    init = next(part.args for part in node.body if getattr(part, "name", None) == "__init__")
+    names = [argument.arg for argument in init.args[1:]]
+    while node:
+        for entry in re.finditer(r"^(\w+) : (.+)((?:\n    .+)+)", ast.get_docstring(node), re.M):
+            kind = entry[2].replace('"', "")
+            texts.setdefault(entry[1], f"{' '.join(entry[3].split())} [{kind}]")
+        node = classes.get(node.bases[0].id) if node.bases else None
+    return summary, dict(zip(names, map(ast.literal_eval, init.defaults), strict=True)), texts
+
+
+def line(command):
+    """A method in a line or two: its command, and what its source says first."""
+    indent = f"{'':18}"
+    return textwrap.fill(f"{command:<17} {describe(command)[0]}", 80, subsequent_indent=indent)
+
+
+def value(text):
+    """Read a parameter: none, true, false, an integer, a number, a list of these, else a text."""
+    if "," in text:
+        parts = [value(part) for part in text.split(",")]
+        return text if any(isinstance(part, str) for part in parts) else parts
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def scale(command, params):
+    """Return the scaling of the features that a method wants: its own, or that of its base."""
+    return METHODS.get(params.get("base"), METHODS[command])[2]
+
+
+def class_of(name):
+    """Import a method's class by its name."""
+    return getattr(importlib.import_module(f"solvers.{FILES[name]}"), name)
+
+
+# -- from a name to an estimator -------------------------------------------------------------------
+
+
+def build(command, params, seed, classes, callback=None, soft=False):
+    """Make an estimator of so many classes; soft: one that has probabilities.
+
+    A method of two classes becomes one-versus-rest over it where there are more, and one without
+    probabilities is calibrated where they are needed. Names of methods in `params` stand for these
+    methods with their default parameters.
+    """
+    name = METHODS[command][1]
+    cls, given = class_of(name), params | {"random_state": seed, "callback": callback}
+    for key in OF_ESTIMATORS:
+        if isinstance(params.get(key), str):
+            need = key == "members" and (name == "Stacking" or params.get("how") == "soft")
+            rest = {"seed": seed, "classes": classes if cls._multi_class else 2, "soft": need}
+            given[key] = _named(cls, key, params[key], rest)
+    model = cls(**{key: given[key] for key in cls._param_names() if key in given})
+    if soft and not hasattr(model, "predict_proba"):
+        model = class_of("Calibrated")(model)
+    if classes > 2 and not model._multi_class:
+        model = class_of("OneVsRest")(model, callback=callback)
+        model.class_weight = given.get("class_weight")  # of the classes, not of the two sides
+        model.base.class_weight = None
+    return model
+
+
+def _named(cls, key, text, rest):
+    """Read a parameter that takes estimators: a name of a method stands for one."""
+    names = [part.strip() for part in text.split(",")] if key == "members" else [text]
+    follows, rule = importlib.import_module(cls.__module__).follows, cls._rules[key]
+    for name in names:
+        if name not in METHODS and not follows(name, rule):
+            wrong = f"{cls.__name__}: {key} must be {rule}, got {name!r}"
+            raise ValueError(f"{wrong}; objects are named {', '.join(METHODS)}")
+    parts = [build(name, {}, **rest) if name in METHODS else name for name in names]
+    return parts if key == "members" else parts[0]
+
+
+# -- what an estimator is --------------------------------------------------------------------------
+
+
+def outline(model, classes):
+    """Describe an estimator by values that survive JSON: name, params, and the models inside."""
+    name, params, inside = type(model).__name__, {}, []
+    for key, value in model.get_params(deep=False).items():
+        many = isinstance(value, list | tuple)
+        parts = value if many else [value]
+        models = [part for part in parts if hasattr(part, "get_params")]
+        if models:
+            inside += [outline(part, classes) for part in models]
+            value = [_title(part) for part in parts] if many else _title(value)
+        elif key == "class_weight" and isinstance(value, dict):
+            value = {classes[code]: factor for code, factor in value.items()}
+        if key not in UNTOLD.get(name, OF_A_RUN):
+            params[key] = value
+    return {"name": name, "params": params, "inside": inside}
+
+
+def _title(model):
+    """Name a model and what it wraps: OneVsRest(ExRM); a built-in one is a name already."""
+    if isinstance(model, str):
+        return model
+    name = type(model).__name__
+    return f"{name}({_title(model.base)})" if name in UNTOLD else name
+
+
+def walk(outlined):
+    """Yield an outline and those of the models inside, each kind once."""
+    seen = []
+    for part in [outlined, *(deep for inner in outlined["inside"] for deep in walk(inner))]:
+        if part not in seen:
+            seen.append(part)
+            yield part
+
+
+def wrappings(outlined, classes):
+    """Say which methods `build` has wrapped, and in what."""
+    kinds = {"Calibrated": "probabilities by Platt's calibration:"}
+    kinds["OneVsRest"] = f"{classes} classes: one-versus-rest over"
+    found = {}
+    for part in walk(outlined):
+        for inner in part["inside"] if part["name"] in kinds else ():
+            while inner["name"] in kinds:
+                (inner,) = inner["inside"]
+            found.setdefault(kinds[part["name"]], {})[inner["name"]] = True
+    return [f"{text} {', '.join(names)}" for text, names in found.items()]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def files():
+    """Return a module that reads and writes files as all methods do."""
+    return importlib.import_module("solvers.multiclass")
+
+
+def load(path):
+    """Read a model file: the model, the names of its class and of those inside, and its notes."""
+    header, _ = files().read_model(path)
+    name, *inside = names = [header["class"], *dict.fromkeys(_names_inside(header))]
+    if unknown := [name for name in names if name not in FILES]:
+        text = f"holds a model of {unknown[0]}, which is not among the methods"
+        raise ValueError(f"{path} {text}")
+    members = {"members": [class_of(part) for part in inside]} if inside else {}
+    return class_of(name).load(path, **members), names, header["values"].get("notes_")
+
+
+def _names_inside(header):
+    """Yield the classes of the models inside a model; the built-in members have no name."""
+    for value in header["models"].values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from [] if part["class"].startswith("_") else [part["class"]]
+                yield from _names_inside(part)

@@ -1,0 +1,199 @@
+"""Tests for perf/methods.py."""
+
+import inspect
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from perf import methods
+from solvers import METHODS
+from solvers.adaboost_nc import AdaBoost
+from solvers.bagging import Bagging
+from solvers.combine import Calibrated, Stacking, Voting
+from solvers.exrm import PSVM, ExRM
+from solvers.multiclass import OneVsRest
+
+CLASSES = ["a", "b", "c"]
+
+
+def rows(classes, n=60):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % classes
+    return rng.normal(size=(n, 2)) + 3.0 * y[:, None], y
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", METHODS)
+def test_parameters_are_the_signature(command):
+    file, name, _ = METHODS[command]
+    init = inspect.signature(getattr(import_module(f"solvers.{file}"), name).__init__)
+    expected = {p.name: p.default for p in init.parameters.values() if p.name != "self"}
+    summary, defaults, texts = methods.describe(command)
+    assert defaults == expected
+    assert summary and set(texts) >= set(defaults)
+
+
+def test_lists_of_numbers():
+    assert methods.value("1,2.5,none") == [1, 2.5, None]
+    assert methods.value("exrm,1") == "exrm,1"
+
+
+@pytest.mark.parametrize("text", ["7", "-0.5", "1e-3", "None", "none", "true", "False", "rbf"])
+def test_value(text):
+    known = {"none": None, "true": True, "false": False, "rbf": "rbf"}
+    expected = known[text.lower()] if text.lower() in known else json.loads(text)
+    value = methods.value(text)
+    assert value == expected and type(value) is type(expected)
+
+
+def test_scale_is_that_of_the_method_or_of_its_base():
+    assert methods.scale("psvm", {}) == "minmax" and methods.scale("bagging", {}) == "none"
+    assert methods.scale("bagging", {"base": "psvm"}) == "minmax"
+    assert methods.scale("bagging", {"base": "stump"}) == "none"
+
+
+# -- building --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("command", METHODS)
+def test_every_method_learns_any_number_of_classes(command, classes):
+    X, y = rows(classes)
+    model = methods.build(command, {}, 0, classes).fit(X, y)
+    assert model.score(X, y) > 0.8 and len(model.classes_) == classes
+    alone = classes == 2 or command in ("voting", "stacking")
+    assert type(model).__name__ == (METHODS[command][1] if alone else "OneVsRest")
+
+
+def test_params_seed_and_callback():
+    def callback(model, iteration, info):
+        return None
+
+    model = methods.build("exrm", {"lam": 0.5, "max_iter": 7}, 3, 2, callback)
+    assert type(model) is ExRM
+    assert model.lam == 0.5 and model.max_iter == 7
+    assert model.random_state == 3 and model.callback is callback
+    model = methods.build("exrm", {"class_weight": {0: 2}}, 3, 3, callback)
+    assert type(model) is OneVsRest and type(model.base) is ExRM
+    assert model.callback is callback and model.base.callback is callback
+    assert model.class_weight == {0: 2} and model.base.class_weight is None
+    assert methods.build("cqboost", {"max_iter": 5}, 3, 2).mu == 0.1  # has no such parameters
+
+
+def test_names_stand_for_methods():
+    model = methods.build("voting", {"members": "exrm, adaboost,bayes"}, 5, 2)
+    assert [type(member) for member in model.members] == [ExRM, AdaBoost, str]
+    assert model.members[0].random_state == 5
+    model = methods.build("voting", {"members": "exrm,bayes", "how": "soft"}, 5, 3)
+    assert type(model.members[0]) is OneVsRest and type(model.members[0].base) is Calibrated
+    model = methods.build("stacking", {"members": "bagging,psvm", "meta": "psvm"}, 5, 2)
+    assert [type(member) for member in model.members] == [Bagging, Calibrated]
+    assert type(model) is Stacking and type(model.meta) is PSVM
+    model = methods.build("bagging", {"base": "psvm"}, 5, 3)
+    assert type(model) is OneVsRest and type(model.base) is Bagging
+    assert type(model.base.base) is PSVM
+
+
+@pytest.mark.parametrize(
+    ("command", "params", "text"),
+    [("voting", {"members": "exrm,foo"}, "Voting: members must be .*, got 'foo'; objects are"),
+     ("bagging", {"base": "foo"}, "Bagging: base must be .*, got 'foo'; objects are named exrm,"),
+     ("stacking", {"meta": "bayes"}, "Stacking: meta must be .*, got 'bayes'; objects are named")],
+)  # fmt: skip
+def test_wrong_names(command, params, text):
+    with pytest.raises(ValueError, match=text):
+        methods.build(command, params, 0, 2)
+
+
+def test_rules_in_words_are_read_by_the_solver(monkeypatch):
+    """A rule is a text that the function `follows` of the solver's file reads."""
+    asked = []
+
+    def follows(value, rule):
+        asked.append((value, rule))
+        return value == "twig"
+
+    monkeypatch.setattr(AdaBoost, "_rules", {**AdaBoost._rules, "base": "'twig' or an object"})
+    monkeypatch.setattr(import_module("solvers.adaboost_nc"), "follows", follows, raising=False)
+    assert methods.build("adaboost", {"base": "twig"}, 0, 2).base == "twig"
+    assert asked == [("twig", "'twig' or an object")]
+    with pytest.raises(ValueError, match="AdaBoost: base must be 'twig' or an object, got 'tree'"):
+        methods.build("adaboost", {"base": "tree"}, 0, 2)
+
+
+# -- what a model is -------------------------------------------------------------------------------
+
+
+def test_outline():
+    model = methods.build("exrm", {"lam": 0.5, "class_weight": {0: 2.0, 1: 3.0}}, 1, 2)
+    outline = methods.outline(model, CLASSES)
+    assert outline["name"] == "ExRM" and outline["inside"] == []
+    params = model.get_params()
+    assert set(params) - set(outline["params"]) == {"random_state", "verbose", "callback"}
+    assert outline["params"].pop("class_weight") == {"a": 2.0, "b": 3.0}
+    assert all(params[key] == value for key, value in outline["params"].items())
+
+
+def test_outline_of_models_of_models():
+    model = methods.build("stacking", {"members": "psvm,bayes,psvm", "cv": 3}, 1, 3)
+    outline = methods.outline(model, CLASSES)
+    wrapped = "OneVsRest(Calibrated(PSVM))"
+    assert outline["params"]["members"] == [wrapped, "bayes", wrapped]
+    assert outline["params"]["meta"] == "linear" and outline["params"]["cv"] == 3
+    assert json.loads(json.dumps(outline)) == outline
+    names = [part["name"] for part in methods.walk(outline)]
+    assert names == ["Stacking", "OneVsRest", "Calibrated", "PSVM"]
+    assert methods.wrappings(outline, 3) == [
+        "3 classes: one-versus-rest over PSVM",
+        "probabilities by Platt's calibration: PSVM",
+    ]
+    outline = methods.outline(methods.build("bagging", {"base": "psvm"}, 1, 2), CLASSES)
+    assert outline["params"]["base"] == "PSVM" and methods.wrappings(outline, 2) == []
+    outline = methods.outline(methods.build("voting", {"members": "exrm,drm,exrm"}, 1, 3), CLASSES)
+    assert methods.wrappings(outline, 3) == ["3 classes: one-versus-rest over ExRM, DRM"]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "params", "names"),
+    [("psvm", {}, [["PSVM"], ["OneVsRest", "PSVM"]]),
+     ("voting", {}, [["Voting"], ["Voting"]]),
+     ("bagging", {"base": "psvm"}, [["Bagging", "PSVM"], ["OneVsRest", "Bagging", "PSVM"]]),
+     ("stacking", {"members": "psvm,bayes"},
+      [["Stacking", "Calibrated", "PSVM"], ["Stacking", "OneVsRest", "Calibrated", "PSVM"]])],
+)  # fmt: skip
+@pytest.mark.parametrize("classes", [2, 3])
+def test_files_are_read_whatever_is_inside(command, params, names, classes, tmp_path):
+    X, y = rows(classes)
+    model = methods.build(command, params, 0, classes).fit(X, y)
+    model.save(tmp_path / "m.npz", notes={"a": 1})
+    loaded, found, notes = methods.load(tmp_path / "m.npz")
+    assert found == names[classes - 2] and notes == {"a": 1} and type(loaded) is type(model)
+    assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_members_are_named_only_where_there_are_some(tmp_path, monkeypatch):
+    """Classes that hold no other models need not know the argument."""
+    X, y = rows(2)
+    PSVM().fit(X, y).save(tmp_path / "m.npz")
+    load = PSVM.load.__func__
+    monkeypatch.setattr(PSVM, "load", classmethod(lambda cls, path: load(cls, path)))
+    assert type(methods.load(tmp_path / "m.npz")[0]) is PSVM
+    Voting([PSVM(), "bayes"]).fit(X, y).save(tmp_path / "v.npz")
+    assert methods.load(tmp_path / "v.npz")[1] == ["Voting", "PSVM"]
+
+
+def test_classes_that_are_not_among_the_methods(tmp_path):
+    class Oracle(PSVM):
+        pass
+
+    X, y = rows(2)
+    Oracle().fit(X, y).save(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="holds a model of Oracle, which is not among the methods"):
+        methods.load(tmp_path / "m.npz")
