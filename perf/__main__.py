@@ -1,5 +1,6 @@
 """python -m perf            list the benches
 python -m perf NAME ...   run them; PERF=large in the environment adds the large sizes
+python -m perf render     write perf/RESULTS.md and its plots from the records in perf/results
 """
 
 import ast
@@ -8,24 +9,33 @@ import os
 import sys
 from pathlib import Path
 
+from perf import render
 from perf.common import THREADS, Report
 
 
-def main(names):
+def benches():
+    """Return the file of every bench by its name."""
     files = sorted(Path(__file__).parent.glob("bench_*.py"))
-    benches = {file.stem.removeprefix("bench_").replace("_", "-"): file for file in files}
+    return {file.stem.removeprefix("bench_").replace("_", "-"): file for file in files}
+
+
+def main(names):
+    found = benches()
     if not names:
         print(__doc__)
-        for name, file in benches.items():
+        for name, file in found.items():
             print(f"  {name:20} {ast.get_docstring(ast.parse(file.read_text())).splitlines()[0]}")
         return 0
-    if unknown := [name for name in names if name not in benches]:
-        print(f"perf: no bench {unknown[0]!r}; there are {', '.join(benches)}", file=sys.stderr)
+    if names == ["render"]:
+        render.write()
+        return 0
+    if unknown := [name for name in names if name not in found]:
+        print(f"perf: no bench {unknown[0]!r}; there are {', '.join(found)}", file=sys.stderr)
         return 2
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before a bench imports numpy
     large = os.environ.get("PERF") == "large"
     for name in names:
-        bench = importlib.import_module(f"perf.{benches[name].stem}")
+        bench = importlib.import_module(f"perf.{found[name].stem}")
         report = Report(name, large)
         bench.run(report, large)
         report.close()

@@ -7,15 +7,15 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench_exrm import make
-from perf.common import SOON, exponent, first_reports, python, race
+from perf.common import SOON, first_reports, growth, missing, python, race
+from perf.problems import make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
 T = 100
-MISSING = "{0} is missing: pip install {0}"
 STUMP, TREE = {"depth": 1}, {"depth": 4}
 
 VERSUS = (  # peer, members, rows, features: the speed-up aimed at
+    ("scikit-learn", STUMP, 1_000, 20, ""),
     ("scikit-learn", STUMP, 10_000, 20, ">= 80"),
     ("scikit-learn", TREE, 10_000, 20, ">= 60"),
     ("lightgbm", STUMP, 1_000, 20, ">= 1.2"),
@@ -74,22 +74,24 @@ def versus(report, name, members, n, d, target):
     (seconds, _), (other, _) = race(*fits, rounds=3 if n * d < 1_000_000 else 1)
     kind = "stumps" if members["depth"] == 1 else f"depth {members['depth']}"
     row = dict(what=f"{T} {kind}, {name} / AdaBoost", size=f"{n} x {d}", target=target, data=data)
+    row |= dict(ours=seconds, peer=other)
+    if kind == "stumps":
+        row |= dict(curves={"AdaBoost, 100 stumps": [[n, seconds]], name: [[n, other]]})
     if peer is None:
-        report.add(**row, ours=seconds, note=MISSING.format(name))
+        report.add(**row, note=missing(name))
         return
     accuracy, peer_accuracy = model.score(X, y), peer.score(X, codes)
-    row |= dict(ours=seconds, peer=other, ratio=other / seconds)
     row |= dict(accuracy=accuracy, peer_accuracy=peer_accuracy)
     report.add(**row, note=f"training accuracy {accuracy:.3f} and {peer_accuracy:.3f}")
 
 
-def growth(report, members, sizes, d, target=""):
+def rows(report, members, sizes, d, target=""):
     """Exponent of the time in the number of rows."""
     fits = [partial(ours(**members, trees=20).fit, *make(n, d)[:2]) for n in sizes]
-    seconds = [run[0] for run in race(*fits)]
-    row = dict(what=f"depth {members['depth']}, growth in rows", size=f"{sizes[1]} x {d}")
-    row |= dict(ours=seconds[1], ratio=exponent(sizes, seconds), form="n^{:.2f}", target=target)
-    report.add(**row, note=f"{1e3 * seconds[0]:.3g} ms at {sizes[0]} rows, 20 trees")
+    row, _ = growth(sizes, fits)
+    row["note"] += " rows, 20 trees"
+    what, size = f"depth {members['depth']}, growth in rows", f"{sizes[1]} x {d}"
+    report.add(what, size, **row, target=target)
 
 
 def deep(report, n=10_000, d=20):
@@ -110,8 +112,8 @@ def run(report, large):
     for race_of in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *race_of)
     sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
-    growth(report, STUMP, sizes, 20, "<= 1.05" if large else "")
-    growth(report, TREE, sizes, 20, "<= 1.05" if large else "")
+    rows(report, STUMP, sizes, 20, "<= 1.05" if large else "")
+    rows(report, TREE, sizes, 20, "<= 1.05" if large else "")
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
     both = (first_reports(name) for name in ("adaboost-nc", "adaboost"))

@@ -11,11 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from perf.common import race
+from perf.common import missing, race
 from solvers.combine import Calibrated, Stacking, Voting
 
-MISSING = "scikit-learn is missing: pip install scikit-learn"
 SAME = 1e-6  # of probabilities; labels must be equal
+PLOT = "Platt", "isotonic"
 T = 11  # odd: on a tie we take the second class, scikit-learn the first
 
 
@@ -101,7 +101,10 @@ def versus(report, n, T):
         note = f"difference {difference:.1e}"
         for what, ((seconds, _), (other, _)) in (("fit", runs), (method, results)):
             row = dict(what=f"{name}, {what}", size=f"{n} x {T}", ours=seconds, peer=other)
-            report.add(**row, ratio=other / seconds, note=note)
+            if name in PLOT and what == "fit":
+                both = f"Calibrated, {name}", f"scikit-learn, {name}"
+                row |= dict(curves={both[0]: [[n, seconds]], both[1]: [[n, other]]})
+            report.add(**row, note=note)
 
 
 def linear(report, n, T):
@@ -117,8 +120,8 @@ def run(report, large):
     try:
         import sklearn  # noqa: F401
     except ImportError:
-        report.add("combinations", "", None, note=MISSING)
+        report.add("combinations", "", None, note=missing("scikit-learn"))
         return
-    for n in (1_000, 100_000) + ((1_000_000,) if large else ()):
+    for n in (1_000, 10_000, 100_000) + ((1_000_000,) if large else ()):
         versus(report, n, T)
         linear(report, n, T)

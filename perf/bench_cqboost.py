@@ -16,16 +16,16 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench_exrm import make
-from perf.common import exponent, first_reports, python, race, timed
+from perf.common import certified, first_reports, growth, missing, python, race, timed
+from perf.problems import make
 from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
 
 EPS = 1e-6
 MU, C = 0.1, 0.05
-NO_CVXOPT = "cvxopt is missing: pip install cvxopt"
+PLOT = 30  # features of the problems in the plot
 LARGE = """
 from pathlib import Path
-from perf.bench_exrm import make
+from perf.problems import make
 from solvers.cqboost import CqBoost
 X, y, _ = make({n}, {d})
 model = CqBoost(mu={mu}, master="active-set").fit(X, y)
@@ -105,12 +105,6 @@ def cold_linprog(A):
         a = found.x
 
 
-def certified(model):
-    """Return the residual of one of our models, which must have reached the gap."""
-    assert model.residual_ <= EPS, f"{model!r}: residual {model.residual_:.1e}, not {EPS:g}"
-    return model.residual_
-
-
 def versus_cvxopt(report, n, d):
     """The OSQP route against both ways to use CVXOPT."""
     X, y, data = make(n, d)
@@ -129,9 +123,9 @@ def versus_cvxopt(report, n, d):
         if there:
             assert abs(found - model.objective_) <= 2 * EPS, (found, model.objective_)
             note = f"{model.n_generated_} columns, gap {model.residual_:.0e}"
-            report.add(**row, peer=peer, ratio=peer / seconds, note=note)
+            report.add(**row, peer=peer, note=note)
         else:
-            report.add(**row, note=NO_CVXOPT)
+            report.add(**row, note=missing("cvxopt"))
 
 
 def versus_osqp(report, cls, n, d, target="", **params):
@@ -141,8 +135,10 @@ def versus_osqp(report, cls, n, d, target="", **params):
     (ours, model), (theirs, other) = race(partial(fast.fit, X, y), partial(slow.fit, X, y))
     assert abs(model.objective_ - other.objective_) <= 2 * EPS * max(1.0, abs(model.objective_))
     row = dict(what=f"{cls.__name__}, osqp / active-set", size=f"{n} x {d}", target=target)
-    row |= dict(ours=ours, peer=theirs, ratio=theirs / ours, data=data)
-    row |= dict(gap=max(certified(model), certified(other)), objective=model.objective_)
+    row |= dict(ours=ours, peer=theirs, data=data, objective=model.objective_)
+    row |= dict(gap=max(certified(model), certified(other)))
+    if cls is CqBoost and d == PLOT:
+        row |= dict(curves={"CqBoost": [[n, ours]], "CqBoost by OSQP": [[n, theirs]]})
     report.add(**row, note=f"{model.n_generated_} columns, {model.n_columns_} with weight")
 
 
@@ -154,7 +150,7 @@ def linear_program(report, n, d):
     (seconds, model), (theirs, value) = race(ours, peer)
     assert abs(model.objective_ - value) <= 2 * EPS * model.objective_
     row = dict(what="LPBoost, cold linprog / ours", size=f"{n} x {d}", ours=seconds, peer=theirs)
-    row |= dict(ratio=theirs / seconds, data=data, gap=certified(model))
+    row |= dict(data=data, gap=certified(model))
     warm = importlib.util.find_spec("highspy") is not None
     note = f"{model.n_generated_} columns; highspy " + ("" if warm else "is missing")
     report.add(**row, target=">= 5" if warm else "", note=note, objective=model.objective_)
@@ -176,24 +172,24 @@ def whole_program(report, n, d, C):
     (seconds, model), (theirs, value) = race(ours, peer, seconds=0)
     assert abs(model.objective_ - value) <= 2 * EPS * model.objective_
     row = dict(what=f"LPBoost, C = {C:g}, whole linprog / ours", size=f"{n} x {d}", ours=seconds)
-    row |= dict(peer=theirs, ratio=theirs / seconds, target=">= 1", data=data)
+    row |= dict(peer=theirs, target=">= 1", data=data)
+    if C == 1.0 and d == PLOT:
+        row |= dict(curves={"LPBoost": [[n, seconds]], "linprog, all voters": [[n, theirs]]})
     note = f"{model.n_generated_} columns of {model.n_voters_}"
     report.add(**row, gap=certified(model), objective=model.objective_, note=note)
 
 
-def growth(report, sizes, d, linear="", memory=""):
+def rows(report, sizes, d, linear="", memory=""):
     """Exponent of the active-set route in rows, and the memory of the largest."""
-    models = [CqBoost(mu=MU, master="active-set") for _ in sizes]
-    data = [make(n, d)[:2] for n in sizes]
-    runs = race(*(partial(m.fit, *part) for m, part in zip(models, data, strict=True)))
-    gap = max(certified(model) for _, model in runs)
-    columns = " and ".join(str(model.n_generated_) for _, model in runs)
-    first, last = (seconds for seconds, _ in runs)
-    row = dict(what="CqBoost active-set, growth in rows", size=f"{sizes[-1]} x {d}", ours=last)
-    row |= dict(ratio=exponent(sizes, (first, last)), form="n^{:.2f}", target=linear, gap=gap)
-    report.add(**row, note=f"{sizes[0]} rows: {1e3 * first:.1f} ms; {columns} columns")
-    _, output = timed(python("-c", LARGE.format(n=sizes[-1], d=d, mu=MU)))
-    row = dict(what="CqBoost active-set, peak memory", size=f"{sizes[-1]} x {d}", ours=None)
+    model = partial(CqBoost, mu=MU, master="active-set")
+    row, models = growth(sizes, [partial(model().fit, *make(n, d)[:2]) for n in sizes])
+    row["note"] += " rows; {} and {} columns".format(*(model.n_generated_ for model in models))
+    row |= dict(target=linear, gap=max(map(certified, models)))
+    if d == PLOT:
+        row |= dict(curves={"CqBoost": row["points"]})
+    report.add("CqBoost active-set, growth in rows", f"{sizes[1]} x {d}", **row)
+    output = python("-c", LARGE.format(n=sizes[1], d=d, mu=MU))()
+    row = dict(what="CqBoost active-set, peak memory", size=f"{sizes[1]} x {d}", ours=None)
     report.add(**row, ratio=float(output), form="{:.0f} MB", target=memory, note="whole process")
 
 
@@ -271,9 +267,9 @@ def run(report, large):
     for n in (500, 1_000, 2_000, 4_000):
         whole_program(report, n, 30, 1.0)
     whole_program(report, 500, 30, C)
-    growth(report, (10_000, 100_000), 30, "<= 1", "<= 1000")
+    rows(report, (10_000, 100_000), 30, "<= 1", "<= 1000")
     if large:
-        growth(report, (100_000, 1_000_000), 30)
+        rows(report, (100_000, 1_000_000), 30)
     forest(report)
     report.startup(first_reports("cqboost", "--master", "active-set"))
     report.startup(first_reports("cqboost"))

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from perf.common import exponent, race
+from perf.common import growth, race
 from solvers.diversity import ambiguity, kappa_error, margins, pairwise
 
 TARGET = "<= 3"
@@ -33,16 +33,17 @@ def versus(report, n, T, dtypes):
     for dtype, (other, _) in zip(dtypes, others, strict=True):
         what = f"pairwise / np.dot, {np.dtype(dtype).name}"
         row = dict(what=what, size=f"{n} x {T}", target=TARGET if (n, T) == (10_000, 1_000) else "")
+        if n == 10_000:
+            curves = {"pairwise": [[T, seconds]], f"np.dot, {np.dtype(dtype).name}": [[T, other]]}
+            row |= dict(axis="members", curves=curves)
         report.add(**row, ours=seconds, peer=other, ratio=seconds / other)
 
 
-def growth(report, n, members):
+def members(report, n, sizes):
     """Exponent of the time in the number of members: that of a product is 2."""
-    runs = race(*(partial(pairwise, *make(n, T)) for T in members))
-    seconds = [run[0] for run in runs]
-    note = f"{1e3 * seconds[0]:.3g} ms at {members[0]} members"
-    row = dict(what="pairwise, growth in members", size=f"{n} x {members[1]}", ours=seconds[1])
-    report.add(**row, ratio=exponent(members, seconds), form="T^{:.2f}", note=note)
+    row, _ = growth(sizes, [partial(pairwise, *make(n, T)) for T in sizes])
+    row |= dict(form="T^{:.2f}", note=row["note"] + " members")
+    report.add("pairwise, growth in members", f"{n} x {sizes[1]}", **row)
 
 
 def others(report, n, T):
@@ -60,7 +61,8 @@ def others(report, n, T):
 
 def run(report, large):
     dtypes = np.float32, np.float64
-    for n, T in ((1_000, 50), (10_000, 1_000)) + (((100_000, 1_000),) if large else ()):
+    sizes = (1_000, 50), (10_000, 60), (10_000, 250), (10_000, 1_000)
+    for n, T in sizes + (((100_000, 1_000),) if large else ()):
         versus(report, n, T, dtypes)
-    growth(report, 10_000, (250, 1_000))
+    members(report, 10_000, (250, 1_000))
     others(report, 10_000, 1_000)

@@ -1,30 +1,39 @@
 """How PSVM and ExRM scale in rows and members, and how they compare with LinearSVC.
 
 Race      Every kind in problems.py, each loss: a row each, then the geometric mean of all and the
-          worst of them, which have the targets.
+          worst of them, which have the targets. Further sizes of one kind complete the plot.
 Quality   Every contestant reaches a relative gap of 1e-6 on its own problem: LinearSVC with the
           loosest `tol` that does, found beforehand. Its bias is penalised, PSVM's is free. Where
           it takes longer than its budget, it counts with the time that it took (">").
+Wide      Ten bootstrap members with more columns than rows, which has no peer.
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
 
-import statistics
 from functools import partial
 
 import numpy as np
 
-from perf.common import SOON, exponent, first_reports, python, race, timed
-from perf.problems import make, problems
+from perf.common import (
+    GAP,
+    SOON,
+    certified,
+    first_reports,
+    growth,
+    missing,
+    python,
+    race,
+    timed,
+)
+from perf.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
-GAP = 1e-6
-LAM = 1.0  # of growth and members
+LAM = 1.0  # of growth, members and the plot
+PLOT = (1_000, 3_000), 20  # rows and features of the plot besides those of the race
 LOSS = {1: "hinge", 2: "squared hinge"}
 TOLS = [10 ** (-k / 2) for k in range(-1, 19)]  # 3 down to 1e-9
 MAX_ITER = 1_000_000  # so that tol alone stops LinearSVC
 BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # its fit may take so many seconds or times ours
 RACE, SLOW = 0.5, 1.0  # seconds of a race; a slower peer is only fitted once more
-MISSING = "scikit-learn is missing: pip install scikit-learn"
 TARGETS = {2: (">= 6", ">= 1.5"), 1: (">= 8", ">= 1")}  # geometric mean, worst cell
 
 FITS = """
@@ -71,12 +80,6 @@ def hinge_bound(X, y, lam):
     return model.objective_ * (1.0 - certified(model, tol))
 
 
-def certified(model, gap=GAP):
-    """Return the residual of one of our models, which must have reached the gap."""
-    assert model.residual_ <= gap, f"{model!r}: residual {model.residual_:.1e}, not {gap:g}"
-    return model.residual_
-
-
 def linear_svc(p, lam):
     """Return LinearSVC with hinge power p as a function of tol; None without scikit-learn."""
     try:
@@ -97,15 +100,15 @@ def loosest(peer, X, y, lam, lowest, budget):
     return tol, gap, seconds
 
 
-def versus(report, p, problem):
+def versus(report, p, problem, **more):
     """PSVM against LinearSVC on one problem; return the speed-up, None without scikit-learn."""
     kind, X, y, lam = problem
     ours = partial(PSVM(p=p, lam=lam).fit, X, y)
     peer = linear_svc(p, lam)
-    row = dict(what=f"{LOSS[p]}, {kind}", size="{} x {}".format(*X.shape), lam=lam)
+    row = dict(what=f"{LOSS[p]}, {kind}", size="{} x {}".format(*X.shape), lam=lam) | more
     if peer is None:
         [(seconds, model)] = race(ours)
-        report.add(**row, ours=seconds, note=MISSING, gap=certified(model))
+        report.add(**row, ours=seconds, note=missing("scikit-learn"), gap=certified(model))
         return None
 
     lowest = hinge_bound(X, y, lam) if p == 1 else None
@@ -119,8 +122,11 @@ def versus(report, p, problem):
     if p == 2:  # the certificate once more, from the coefficients alone
         gap = score(model, X, y, lam)
         assert gap <= GAP, f"PSVM claims a gap of {model.residual_:.1e} but has {gap:.1e}"
-    row |= dict(ours=seconds, peer=theirs, ratio=theirs / seconds)
-    row |= dict(objective=model.objective_, gap=gap, peer_gap=peer_gap, peer_tol=tol)
+    row |= dict(ours=seconds, peer=theirs, objective=model.objective_)
+    row |= dict(gap=gap, peer_gap=peer_gap, peer_tol=tol)
+    if kind == "make_classification" and X.shape[1] == PLOT[1]:
+        times = {f"PSVM, {LOSS[p]}": seconds, f"LinearSVC, {LOSS[p]}": theirs}
+        row |= dict(curves={name: [[len(y), value]] for name, value in times.items()})
     note = f"lam {lam:g}, gap {gap:.1e} and {peer_gap:.1e}"
     if peer_gap <= GAP:
         report.add(**row, note=f"{note} (tol={tol:.0e})")
@@ -134,27 +140,21 @@ def grid(report, p, large):
     ratios = {}
     for problem in problems(large):
         where = "{}, {} x {}, lam {:g}".format(problem.kind, *problem.X.shape, problem.lam)
-        ratios[where] = versus(report, p, problem)
-    mean, worst, notes = None, None, (MISSING, MISSING)
-    if None not in ratios.values():
-        mean, worst = statistics.geometric_mean(ratios.values()), min(ratios.values())
-        notes = f"from {worst:.3g}x to {max(ratios.values()):.3g}x", min(ratios, key=ratios.get)
-    rows = zip(("geometric mean", "worst"), (mean, worst), TARGETS[p], notes, strict=True)
-    for what, ratio, target, note in rows:
-        row = dict(what=f"{LOSS[p]}, {what}", size=f"{len(ratios)} kinds", ours=None)
-        report.add(**row, ratio=ratio, target=target, note=note)
+        ratios[where] = versus(report, p, problem, grid=LOSS[p])
+    report.summary(LOSS[p], ratios, TARGETS[p])
+    sizes, d = PLOT
+    for n in sizes:
+        X, y, generator = make(n, d)
+        versus(report, p, Problem(generator, X, y, LAM))
 
 
-def growth(report, p, sizes, d, target=""):
+def rows(report, p, sizes, d, target=""):
     """Exponent of PSVM's time in the number of rows."""
-    runs = race(*(partial(PSVM(p=p, lam=LAM).fit, *make(n, d)[:2]) for n in sizes))
-    gap = max(certified(model) for _, model in runs)
-    first, last = (seconds for seconds, _ in runs)
-    row = dict(what=f"{LOSS[p]}, growth of PSVM in rows", size=f"{sizes[1]} x {d}", ours=last)
-    row |= dict(ratio=exponent(sizes, (first, last)), form="n^{:.2f}", target=target)
-    steps = " and ".join(str(model.n_iter_) for _, model in runs)
-    note = f"{sizes[0]} rows: {1e3 * first:.2f} ms; {steps} iterations"
-    report.add(**row, note=note, gap=gap)
+    fits = [partial(PSVM(p=p, lam=LAM).fit, *make(n, d)[:2]) for n in sizes]
+    row, models = growth(sizes, fits)
+    row["note"] += " rows; {} and {} iterations".format(*(model.n_iter_ for model in models))
+    what, size = f"{LOSS[p]}, growth of PSVM in rows", f"{sizes[1]} x {d}"
+    report.add(what, size, **row, target=target, gap=max(map(certified, models)))
 
 
 def members(report, n=10_000, d=20):
@@ -171,6 +171,16 @@ def members(report, n=10_000, d=20):
         report.add(**row, note=f"gap {model.residual_:.1e}")
 
 
+def wide(report):
+    """Bootstrap members where there are more columns than rows."""
+    wide = planted(500, 600), planted(100, 2_600)
+    for kind, X, y, _ in (built_in("promoter", LAM), *wide):
+        model = ExRM(n_estimators=10, sampling="bootstrap", random_state=0)
+        seconds, _ = timed(partial(model.fit, X, y))
+        note = f"gap {model.residual_:.1e}"
+        report.add(f"10 bootstrap members, {kind}", "{} x {}".format(*X.shape), seconds, note=note)
+
+
 def startup(report):
     """New interpreters: the first result a user sees, and what it is made of."""
     imports = {line: python("-c", line) for line in ("import numba", "import solvers.exrm")}
@@ -184,7 +194,8 @@ def run(report, large):
     for p in (2, 1):
         grid(report, p, large and p == 2)
     sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
-    growth(report, 2, sizes, 20, "<= 1.1" if large else "")
-    growth(report, 1, sizes, 20)
+    rows(report, 2, sizes, 20, "<= 1.1" if large else "")
+    rows(report, 1, sizes, 20)
     members(report)
+    wide(report)
     startup(report)

@@ -15,14 +15,13 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench_exrm import make
-from perf.common import exponent, first_reports, race
+from perf.common import first_reports, growth, missing, race
+from perf.problems import make
 from solvers.gradient_boosting import GradientBoosting
 
 T = 100
 DEPTH, D = 6, 20
-MISSING = "{0} is missing: pip install {0}"
-SPEED = {10_000: "", 100_000: ">= 1"}
+SPEED = {1_000: "", 10_000: "", 100_000: ">= 1"}
 SPEED_LARGE = {1_000_000: ">= 0.833"}
 SETS = ("sonar", "heart", "german-numer", "letter-ab", "titanic", "house-votes")
 AS_GOOD = "<= 1.01"
@@ -96,22 +95,23 @@ def speed(report, n, target, leaves=None):
     for name, (other, peer) in zip(peers, runs, strict=True):
         row = dict(what=f"a tree of {kind}, {name} / ours", size=f"{n} x {D}", ours=seconds / T)
         row |= dict(target=target if other == fastest else "", data=data, log_loss=loss)
+        if not leaves:
+            row |= dict(curves={"GradientBoosting": [[n, seconds]], name: [[n, other]]})
         if other is None:
-            report.add(**row, note=MISSING.format(name))
+            report.add(**row, note=missing(name))
             continue
         peer_loss = log_loss(peer, X, codes)
         note = f"training log-loss {loss:.4f} and {peer_loss:.4f}"
-        row |= dict(peer=other / T, ratio=other / seconds, peer_log_loss=peer_loss)
+        row |= dict(peer=other / T, peer_log_loss=peer_loss)
         report.add(**row, note=f"{note}; the fastest" if other == fastest else note)
 
 
-def growth(report, sizes, target=""):
+def rows(report, sizes, target=""):
     """Exponent of the time in the number of rows."""
-    fits = [partial(ours(trees=20).fit, *make(n, D)[:2]) for n in sizes]
-    seconds = [run[0] for run in race(*fits)]
-    row = dict(what=f"depth {DEPTH}, growth in rows", size=f"{sizes[1]} x {D}", ours=seconds[1])
-    row |= dict(ratio=exponent(sizes, seconds), form="n^{:.2f}", target=target)
-    report.add(**row, note=f"{1e3 * seconds[0]:.3g} ms at {sizes[0]} rows, 20 trees")
+    row, _ = growth(sizes, [partial(ours(trees=20).fit, *make(n, D)[:2]) for n in sizes])
+    row["note"] += " rows, 20 trees"
+    what, size = f"depth {DEPTH}, growth in rows", f"{sizes[1]} x {D}"
+    report.add(what, size, **row, target=target)
 
 
 def losses(maker, depth, parts):
@@ -131,9 +131,8 @@ def quality(report, name, depth, whole, folds, target):
     training, held_out = losses(ours, depth, [whole])[0], losses(ours, depth, folds)[1]
     for peer, maker in installed().items():
         if maker is None:
-            report.add(
-                f"{name}, ours / {peer}", size, None, target=AS_GOOD, note=MISSING.format(peer)
-            )
+            row = dict(what=f"{name}, ours / {peer}", size=size, ours=None)
+            report.add(**row, target=AS_GOOD, note=missing(peer))
             continue
         for kind, mine, theirs, goal in (
             ("training", training, losses(maker, depth, [whole])[0], AS_GOOD),
@@ -165,7 +164,7 @@ def run(report, large):
     for n, target in (SPEED | (SPEED_LARGE if large else {})).items():
         speed(report, n, target)
     speed(report, 100_000, "", leaves=31)
-    growth(report, (100_000, 1_000_000) if large else (10_000, 100_000), "<= 1.1" if large else "")
+    rows(report, (100_000, 1_000_000) if large else (10_000, 100_000), "<= 1.1" if large else "")
     for name in SETS:
         built_in(report, name)
     generated(report, 100_000)

@@ -11,11 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from perf.common import race
+from perf.common import missing, race
 from solvers.exrm import PSVM
 from solvers.multiclass import ECOC, OneVsRest
 
-MISSING = "scikit-learn is missing: pip install scikit-learn"
+CURVES = {1: "scikit-learn, LinearSVC", 2: "scikit-learn, PSVM"}
 K, D = 26, 16
 C = 1.0
 
@@ -54,12 +54,14 @@ def versus(report, n):
         for k, name in enumerate(names, 1):
             other, theirs = runs[k][0], predictions[k][1]
             row = dict(what=f"{name}, {what}", size=f"{n} x {D}", ours=seconds, peer=other)
+            if what == "fit":
+                row |= dict(curves={"OneVsRest(PSVM())": [[n, seconds]], CURVES[k]: [[n, other]]})
             if other is None:
-                report.add(**row, note=MISSING)
+                report.add(**row, note=missing("scikit-learn"))
                 continue
             accuracies = np.mean(labels == y), np.mean(theirs == y)
             note = "accuracy {:.4f} and {:.4f}".format(*accuracies)
-            report.add(**row, ratio=other / seconds, note=f"{note}, gap {models[0].residual_:.1e}")
+            report.add(**row, note=f"{note}, gap {models[0].residual_:.1e}")
     if models[2] is not None:
         assert (labels == predictions[2][1]).all(), "the same PSVM in two wrappers disagrees"
 
@@ -79,6 +81,6 @@ def codes(report, n):
 
 
 def run(report, large):
-    for n in (2_000, 20_000) + ((200_000,) if large else ()):
+    for n in (2_000, 6_000, 20_000) + ((200_000,) if large else ()):
         versus(report, n)
         codes(report, n)

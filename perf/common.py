@@ -2,8 +2,15 @@
 
 A contestant is a function without arguments. A bench is a module bench_<name>.py with
 run(report, large). Nothing here imports numpy: the number of threads has to be set before.
+
+Records   perf/results/<name>.jsonl holds the last run of each grid, "small" and "large". A run is
+          one line about its circumstances, which has the field "bench", and one line for each row
+          of its table. Fields that some rows have besides: "grid", the race of which the row is one
+          cell; "curves", {name: [[size, seconds], ...]}, points of the plot of this bench, and
+          "axis", what their sizes count if not rows; "points", the two sizes of a growth exponent.
 """
 
+import contextlib
 import gc
 import importlib.metadata
 import importlib.util
@@ -22,8 +29,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results")
 SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
+GAP = 1e-6  # the relative gap that everyone has to reach
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-PACKAGES = ("numpy", "numba", "scikit-learn")
+PACKAGES = (
+    "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
+)  # fmt: skip
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/plots"  # what runs write, not what they measure
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
 
@@ -68,6 +79,21 @@ def exponent(sizes, seconds):
     return statistics.linear_regression(list(log_sizes), list(log_seconds)).slope
 
 
+def growth(sizes, fits):
+    """Race one fit for each of two sizes; return the fields of its row and both results."""
+    (first, small), (last, big) = race(*fits)
+    row = dict(ours=last, ratio=exponent(sizes, (first, last)), form="n^{:.2f}")
+    row |= dict(note=f"{1e3 * first:.3g} ms at {sizes[0]}")
+    row |= dict(points=[[sizes[0], first], [sizes[1], last]])
+    return row, (small, big)
+
+
+def certified(model, gap=GAP):
+    """Return the residual of one of our models, which must have reached the gap."""
+    assert model.residual_ <= gap, f"{model!r}: residual {model.residual_:.1e}, not {gap:g}"
+    return model.residual_
+
+
 def python(*arguments, empty_cache=False):
     """Return a contestant that runs a new interpreter in the project's folder and gives its output.
 
@@ -89,17 +115,15 @@ def python(*arguments, empty_cache=False):
     return run
 
 
-# -- report ----------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------
 
 
 def environment():
     """Return what a result depends on: commit, versions, processor, threads."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": _commit(),
@@ -111,12 +135,17 @@ def environment():
 
 def _commit():
     """Return the hash of the commit, with -dirty if files were changed since; None outside git."""
-    command = "git describe --always --dirty --abbrev=40 --exclude=*".split()
+    others = [f":!{path}" for path in RENDERED]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        head = _git("rev-parse", "HEAD").stdout.strip()
+        changed = _git("diff", "--quiet", "HEAD", "--", ".", *others).returncode
     except FileNotFoundError:
         return None
-    return done.stdout.strip() or None
+    return head + "-dirty" * bool(changed) if head else None
+
+
+def _git(*arguments):
+    return subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True)
 
 
 def _cpu():
@@ -125,6 +154,30 @@ def _cpu():
         return next(line.split(": ")[1] for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def read_runs(path):
+    """Return the runs of a file of records, each with its rows; none if there is no file."""
+    runs = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        if "bench" in record:
+            runs.append(record | {"rows": []})
+        else:
+            runs[-1]["rows"].append(record)
+    return runs
+
+
+def _short(value):
+    """The same value with floats cut to six digits, as nobody measures more."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _short(part) for key, part in value.items()}
+    return [_short(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+# -- report ----------------------------------------------------------------------------------------
 
 
 def first_reports(*command, data="sonar"):
@@ -137,27 +190,50 @@ def first_reports(*command, data="sonar"):
     }
 
 
+def missing(package):
+    """Return the note of a row whose peer is not installed."""
+    return f"{package} is missing: pip install {package}"
+
+
 class Report:
-    """A table that grows on the screen, and a JSON line per row in perf/results/<name>.jsonl."""
+    """A table that grows on the screen, and the records of one run.
+
+    Rows go to perf/results/<name>.part, which replaces <name>.jsonl when the run is complete; runs
+    of the other grid are kept. A run that is interrupted changes no committed file.
+    """
 
     def __init__(self, name, large):
         RESULTS.mkdir(exist_ok=True)
         self.path = RESULTS / f"{name}.jsonl"
-        self.environment = environment()
+        self.part = self.path.with_suffix(".part")
         self.targets = []  # True, False or None (skipped), one per row with a target
-        versions = [f"{k} {v or '(missing)'}" for k, v in self.environment["versions"].items()]
+        run = {"bench": name, "sizes": "large" if large else "small"} | environment()
+        self.part.write_text("", encoding="utf-8")
+        for kept in read_runs(self.path):
+            if kept["sizes"] != run["sizes"]:
+                rows = kept.pop("rows")
+                self._write(kept, *rows)
+        self._write(run)
+        versions = ", ".join(f"{package} {number}" for package, number in run["versions"].items())
         grid = "all sizes" if large else "small sizes (PERF=large for all)"
-        print(f"{name}: {grid}; {', '.join(versions)}; {self.environment['cpu']}, 1 thread")
+        print(f"{name}: {grid}; {versions}; {run['cpu']}, 1 thread")
         titles = "what", "size", "ours (ms)", "peer (ms)", "ratio", "target", "", "note"
         print(COLUMNS.format(*titles))
+
+    def _write(self, *records):
+        with self.part.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(_short(record)) + "\n" for record in records)
 
     def add(
         self, what, size, ours, peer=None, ratio=None, form="{:.3g}x", target="", note="", **more
     ):
         """Add a row: times in seconds, the ratio it is about and its target, such as ">= 10".
 
-        `form` writes the ratio; `more` goes to the record only.
+        The ratio is the peer's time / ours unless it is given; `form` writes it. `more` goes to the
+        record only.
         """
+        if ratio is None and None not in (ours, peer):
+            ratio = peer / ours
         met = None
         if target:
             sign, value = target.split()
@@ -167,10 +243,19 @@ class Report:
         times = ["-" if seconds is None else f"{1e3 * seconds:.2f}" for seconds in (ours, peer)]
         shown = "-" if ratio is None else form.format(ratio)
         print(COLUMNS.format(what, size, *times, shown, target, verdict, note).rstrip(), flush=True)
-        row = dict(what=what, size=size, seconds=ours, peer_seconds=peer, ratio=ratio)
-        row |= dict(target=target, met=met, note=note)
-        with self.path.open("a") as file:
-            file.write(json.dumps(self.environment | row | more) + "\n")
+        row = dict(what=what, size=size, seconds=ours, peer_seconds=peer, ratio=ratio, form=form)
+        self._write(row | dict(target=target, met=met, note=note) | more)
+
+    def summary(self, what, ratios, targets, peer="scikit-learn"):
+        """Add the geometric mean of a grid, {where: speed-up or None}, and its worst cell."""
+        mean, worst, notes = None, None, (missing(peer), missing(peer))
+        if None not in ratios.values():
+            mean, worst = statistics.geometric_mean(ratios.values()), min(ratios.values())
+            notes = f"from {worst:.3g}x to {max(ratios.values()):.3g}x", min(ratios, key=ratios.get)
+        rows = zip(("geometric mean", "worst"), (mean, worst), targets, notes, strict=True)
+        for name, ratio, target, note in rows:
+            row = dict(what=f"{what}, {name}", size=f"{len(ratios)} kinds", ours=None)
+            self.add(**row, ratio=ratio, target=target, note=note)
 
     def startup(self, contestants, targets=(), rounds=3):
         """Add a row for each new interpreter, {what: contestant}, against `import sklearn.svm`.
@@ -184,11 +269,13 @@ class Report:
         for what, (seconds, _) in zip(contestants, runs, strict=True):
             target = next((goal for end, goal in targets if what.endswith(end)), "")
             ratio = seconds / theirs if theirs else None
-            missing = "scikit-learn is missing: pip install scikit-learn"
-            note = "against import sklearn.svm" if theirs else missing
+            note = "against import sklearn.svm" if theirs else missing("scikit-learn")
             row = dict(what=what, size="", ours=seconds, peer=theirs)
             self.add(**row, ratio=ratio, target=target, note=note)
 
     def close(self):
+        """Put the records in their place."""
+        os.replace(self.part, self.path)
         met = f"{self.targets.count(True)} of {len(self.targets)} targets met"
-        print(f"{met}; recorded in {self.path.relative_to(ROOT)}")
+        where = f"recorded in {self.path.name}; `python -m perf render` writes perf/RESULTS.md"
+        print(f"{met}; {where}")

@@ -9,18 +9,41 @@ import pytest
 
 import cli
 import datasets
+from solvers import METHODS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"`python (cli\.py [^`]+)`", README)
+SET_UP = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+
+
+def untimed(report):
+    """The report without what differs from run to run: lines with a time keep their label only,
+    and gaps are left out."""
+    lines = [
+        re.sub(r"^(\s*\w+( \w+)*)\s.*\d m?s\b.*$", r"\1", line) for line in report.splitlines()
+    ]
+    return [re.sub(r"\d\.\de-\d\d", "gap", line) for line in lines]
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 160
 
 
 def test_two_set_up_commands():
-    commands = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    assert commands == [
+    assert SET_UP == [
         "pip install -e . && python cli.py exrm --data sonar\n",
         "pip install -e '.[test]' && pytest\n",
     ]
+
+
+def test_sample_report_is_as_printed(capsys):
+    (block,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    command = SET_UP[0].split("python cli.py ")[1]
+    assert cli.main(command.split()) == 0
+    printed = untimed(capsys.readouterr().out)
+    assert untimed(block) == printed
+    assert sum("ms" in line for line in block.splitlines()) > sum("ms" in line for line in printed)
 
 
 def test_example_prints_what_it_claims():
@@ -42,7 +65,7 @@ def test_commands_run_in_their_order(tmp_path, monkeypatch):
     table = [",".join(names), *(",".join(map(repr, row)) for row in data.X[:5].tolist())]
     (tmp_path / "new.csv").write_text("\n".join(table) + "\n")
     for command in COMMANDS:
-        argv = command.replace("--trials 100", "--trials 2").split()[1:]
+        argv = command.split()[1:]
         if "--help" in argv:
             with pytest.raises(SystemExit):
                 cli.main(argv)
@@ -51,6 +74,28 @@ def test_commands_run_in_their_order(tmp_path, monkeypatch):
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 6
 
 
-def test_every_file_has_a_row():
+def test_modules_and_links_are_there():
+    for link in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / link).exists(), link
+    for module in re.findall(r"`(?:python -m\s)?(tests\.hard_\w+)`", README):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+    assert all(f"perf/papers/{page.name}" in README for page in (ROOT / "perf/papers").glob("*.md"))
+
+
+def test_every_file_and_class_has_a_row_a_test_and_a_bench():
     for path in (ROOT / "solvers").glob("[!_]*.py"):
-        assert f"`solvers/{path.name}`" in README
+        assert f"| `solvers/{path.name}` |" in README
+        assert (ROOT / "tests" / f"test_{path.name}").exists()
+        assert (ROOT / "perf" / f"bench_{path.name}").exists()
+    assert all(f"`{name}`" in README for _, name, _ in METHODS.values())
+
+
+def test_tables_that_a_new_method_enters_are_where_it_says():
+    """`NAME`, `NAME` and `NAME` of `file`, under Contributing."""
+    text = " ".join(README.partition("## Contributing")[2].split())
+    named = re.findall(r"((?:`[A-Z_]+`(?:, | and )?)+) of `([\w/]+\.py)`", text)
+    assert len(named) == 4
+    for names, file in named:
+        code = (ROOT / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^{name} = ", code, re.MULTILINE), (name, file)
