@@ -41,9 +41,12 @@ def table(n=120, d=4, seed=0):
 
 
 def make(cls, **params):
-    if "random_state" in inspect.signature(cls).parameters:
-        params = {"random_state": 0, **params}
-    return cls(**params)
+    """A model of few members where nothing is compiled, which takes a hundred times as long."""
+    known = inspect.signature(cls).parameters
+    params = {"random_state": 0, **params} if "random_state" in known else params
+    if COMPILED or "n_estimators" not in known:
+        return cls(**params)
+    return cls(**{"n_estimators": 3, **params})
 
 
 WAYS = {  # further parameters with a code of their own
@@ -57,6 +60,7 @@ WAYS = {  # further parameters with a code of their own
         {"oob_score": True, "n_jobs": 2},
     ],
 }
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 WRAPPERS = {"Calibrated", "OneVsRest", "ECOC"}  # they are no commands
 
 
@@ -188,6 +192,7 @@ def test_parameters_are_documented_and_kept(cls):
     assert "verbose=1" in repr(model.set_params(verbose=1))
 
 
+@pytest.mark.uncompiled
 @every
 def test_input_forms_give_the_same_model(cls):
     X, y = table()
@@ -217,6 +222,7 @@ def test_deterministic_also_in_threads(cls):
                 assert_array_equal(result, first)
 
 
+@pytest.mark.uncompiled
 @every
 def test_fit_leaves_the_input_alone(cls):
     X, y = table()
@@ -378,6 +384,7 @@ def test_kernels_never_see_a_damaged_member(tmp_path):
         type(model).load(path, members=members)
 
 
+@pytest.mark.uncompiled
 @every
 def test_checks_of_model_files_also_run_for_members(cls):
     """They belong into _is_intact: load and save are only called for the outermost model."""
@@ -386,6 +393,7 @@ def test_checks_of_model_files_also_run_for_members(cls):
         assert owner.__name__ in ("_Model", "_Nested"), name
 
 
+@pytest.mark.uncompiled
 @every
 def test_save_is_atomic(cls, tmp_path, monkeypatch):
     X, y = table()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,7 @@ def test_a_failed_fit_leaves_the_object_as_it_was(cls):
         assert_array_equal(model.decision_function(X), decision)
 
 
+@pytest.mark.uncompiled
 @every
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_an_interrupted_fit_leaves_the_object_as_it_was(cls, error):
@@ -75,6 +77,7 @@ def test_an_interrupted_fit_leaves_the_object_as_it_was(cls, error):
         assert same(state(model), before) and model.decision_function(X).shape == (120,)
 
 
+@pytest.mark.uncompiled
 @every
 def test_nothing_of_an_earlier_fit_stays(cls):
     pandas = pytest.importorskip("pandas")
@@ -424,6 +427,7 @@ def test_nested_parameters_of_lists():
 
 
 # -- files ----------------------------------------------------------------------------------------
+@pytest.mark.uncompiled
 @every
 def test_equal_fits_give_equal_files(cls, tmp_path):
     X, y = table()
@@ -520,6 +524,7 @@ def write(path, header, arrays):
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.bounds
 @every
 def test_damaged_models_are_refused_or_harmless(cls, tmp_path):
@@ -636,6 +641,7 @@ def test_compressed_and_swollen_files_are_refused(tmp_path):
         PSVM.load(bomb)
 
 
+@pytest.mark.uncompiled
 def test_one_path_for_many_threads(tmp_path):
     X, y = table()
     models = [PSVM(lam=lam).fit(X, y) for lam in (0.1, 10.0)]
@@ -780,3 +786,28 @@ def test_every_rule_can_be_read(cls):
             follow = sys.modules[cls.__module__].follows
             assert follow(parameter.default, rules[name]), name
             assert not follow(object(), rules[name]), name
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_damaged_cache_is_told_once(path, tmp_path):
+    """What the cache's function returns is passed on; where it fails, its index goes."""
+    module = importlib.import_module(f"solvers.{path.stem}")
+    if not hasattr(module, "_or_compile"):
+        pytest.skip("the file has no kernels")
+
+    class Cache:
+        _cache_file = SimpleNamespace(_index_path=str(tmp_path / "index"))
+
+        def load(self, value):
+            return 1 / value
+
+    told = []
+    assert module._or_compile(Cache().load, (2,), told) == 0.5
+    (tmp_path / "index").touch()
+    with pytest.warns(UserWarning, match="Numba's cache failed.*ZeroDivisionError"):
+        assert module._or_compile(Cache().load, (0,), told) is None
+    assert not (tmp_path / "index").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert module._or_compile(Cache().load, (0,), told) is None
