@@ -126,7 +126,8 @@ def circumstances(run):
     commit = run["commit"] or "unknown"
     changed = " with changes" if commit.endswith("-dirty") else ""
     where = f"{run['cpu']}, {run['threads']} thread; {versions}."
-    return f"{run['time'][:10]}, commit `{commit[:12]}`{changed}, {sizes}; {where}"
+    caution = f" **{run['caution']}**" if "caution" in run else ""
+    return f"{run['time'][:10]}, commit `{commit[:12]}`{changed}, {sizes}; {where}{caution}"
 
 
 def overview(runs):
