@@ -504,5 +504,7 @@ def test_kernels_work_without_a_cache(path, monkeypatch):
 def test_bounds_are_checked(path):
     """Guards the second run of the suite: a stale cache would check nothing."""
     module = importlib.import_module(f"solvers.{path.stem}")
+    if not hasattr(module, "jit"):
+        pytest.skip("the file has no kernels")
     with pytest.raises(IndexError):
         module.jit(lambda x, i: x[i])(np.zeros(3), 5)
