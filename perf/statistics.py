@@ -1,0 +1,169 @@
+"""Tests that hold for comparisons of classifiers.
+
+Random splits of one data set overlap, so that their errors are not independent: within a set the
+corrected t-test allows for it. Across sets, on the means of each set, the tests are those of
+Demsar (2006), with Holm's step-down for all pairs, and the Bayesian signed-rank test.
+"""
+
+import math
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+PRIOR = 0.5  # The Bayesian test starts with so many sets on which two methods are equal.
+DRAWS = 50_000  # It draws so many distributions from its posterior.
+CHUNK = 2_000  # Draws are made so many at a time, to save memory.
+
+
+class Test(NamedTuple):
+    """A test of two methods: its statistic and the two-sided p-value."""
+
+    statistic: float
+    p: float
+
+
+class Friedman(NamedTuple):
+    """Friedman's test of k methods on N sets, in its variants."""
+
+    ranks: np.ndarray  # The average rank of each method; 1 is the best.
+    chi_square: float  # Demsar's equation, which takes no account of ties.
+    p: float
+    F: float  # Iman and Davenport's F of that chi-square.
+    p_F: float
+    tied_chi_square: float  # The chi-square corrected for ties, as in SciPy.
+    tied_p: float
+
+
+class Pair(NamedTuple):
+    """Two methods, by number, and the p-values of their signed-rank test."""
+
+    first: int
+    second: int
+    p: float
+    adjusted: float  # By Holm's step-down over all pairs.
+
+
+class Posterior(NamedTuple):
+    """Probabilities that the first method is better, that both are equal, that it is worse."""
+
+    better: float
+    equal: float
+    worse: float
+
+
+def corrected_t(differences, train, test):
+    """Nadeau and Bengio's t-test of the differences of J random splits, of so many rows each.
+
+    The variance of the mean is (1 / J + test / train) s^2: the second part is what the splits
+    share. Differences that are all equal and not zero give p = 0, all zero p = 1, one split NaN.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    J = differences.size
+    if J < 2:
+        return Test(math.nan, math.nan)
+    mean = differences.mean()
+    error = math.sqrt(differences.var(ddof=1) * (1.0 / J + test / train))
+    if error == 0.0:
+        return Test(math.copysign(math.inf, mean), 0.0) if mean else Test(0.0, 1.0)
+    t = mean / error
+    return Test(t, float(2.0 * stats.t.sf(abs(t), J - 1)))
+
+
+def corrected_interval(differences, train, test, level=0.95):
+    """The mean of the differences and the ends of its interval by the corrected t-test."""
+    differences = np.asarray(differences, dtype=np.float64)
+    J = differences.size
+    mean = float(differences.mean())
+    if J < 2:
+        return mean, math.nan, math.nan
+    error = math.sqrt(differences.var(ddof=1) * (1.0 / J + test / train))
+    half = float(stats.t.ppf(0.5 + 0.5 * level, J - 1)) * error
+    return mean, mean - half, mean + half
+
+
+def ranks(table):
+    """Rank of each method on each set, (sets, methods); 1 is the lowest value, ties share."""
+    return stats.rankdata(np.asarray(table, dtype=np.float64), axis=1)
+
+
+def friedman(table):
+    """Friedman's test on a table of errors, (sets, methods)."""
+    each = ranks(table)
+    N, k = each.shape
+    average = each.mean(axis=0)
+    chi = 12.0 * N / (k * (k + 1)) * (np.sum(average**2) - k * (k + 1) ** 2 / 4.0)
+    free = N * (k - 1) - chi
+    F = (N - 1) * chi / free if free > 0 else math.inf
+    p_F = float(stats.f.sf(F, k - 1, (k - 1) * (N - 1)))
+
+    # Each group of t methods that share a rank on a set takes t^3 - t from the variance of ranks.
+    tied = sum(np.sum(counts**3 - counts) for counts in map(_group_sizes, each))
+    scale = 1.0 - tied / (N * k * (k**2 - 1))
+    exact = chi / scale if scale > 0 else 0.0
+    p, tied_p = (float(stats.chi2.sf(value, k - 1)) for value in (chi, exact))
+    return Friedman(average, float(chi), p, float(F), p_F, float(exact), tied_p)
+
+
+def _group_sizes(row):
+    return np.unique(row, return_counts=True)[1]
+
+
+def holm(p_values):
+    """p-values adjusted by Holm's step-down, in the order in which they came."""
+    p_values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(p_values.size, 0, -1)
+    adjusted = np.empty(p_values.size)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
+    return adjusted
+
+
+def wilcoxon_holm(table):
+    """Wilcoxon's signed-rank test of every pair of methods over the sets, adjusted by Holm.
+
+    A difference of zero counts half for either method.
+    """
+    table = np.asarray(table, dtype=np.float64)
+    pairs = list(combinations(range(table.shape[1]), 2))
+    p_values = [_signed_rank(table[:, i] - table[:, j]) for i, j in pairs]
+    return [
+        Pair(*pair, p, float(q)) for pair, p, q in zip(pairs, p_values, holm(p_values), strict=True)
+    ]
+
+
+def _signed_rank(differences):
+    if not differences.any():
+        return 1.0
+    method = "auto" if differences.all() else "approx"
+    return float(stats.wilcoxon(differences, zero_method="zsplit", method=method).pvalue)
+
+
+def nemenyi(methods, sets, level=0.05):
+    """Nemenyi's critical difference: average ranks that differ by more are told apart."""
+    q = stats.studentized_range.ppf(1.0 - level, methods, np.inf) / math.sqrt(2.0)
+    return float(q * math.sqrt(methods * (methods + 1) / (6.0 * sets)))
+
+
+def bayesian_signed_rank(a, b, rope=0.0, seed=0):
+    """Bayesian signed-rank test of Benavoli and others of the errors of two methods over the sets.
+
+    A distribution over the sets, and over one more on which both are equal, is drawn from a
+    Dirichlet posterior. In each draw one of three states is the most probable for the mean of two
+    sets: a better than b by more than `rope`, both equal within it, or b better.
+    """
+    z = np.append(0.0, np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64))
+    strength = np.append(PRIOR, np.ones(z.size - 1))
+    sums = z[:, None] + z
+    is_better = (sums > 2.0 * rope).astype(np.float64)
+    is_worse = (sums < -2.0 * rope).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    wins = np.zeros(3, dtype=np.int64)
+    for _ in range(0, DRAWS, CHUNK):
+        weights = rng.dirichlet(strength, CHUNK)
+        better = np.sum((weights @ is_better) * weights, axis=1)
+        worse = np.sum((weights @ is_worse) * weights, axis=1)
+        states = np.column_stack([better, 1.0 - better - worse, worse])
+        wins += np.bincount(states.argmax(axis=1), minlength=3)
+    return Posterior(*(wins / wins.sum()).tolist())

@@ -1,0 +1,127 @@
+"""Tests for perf/statistics.py."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from perf import statistics
+
+# Table 6 of Demsar (2006): the area under the ROC curve of four variants of C4.5 on 14 sets. On
+# "voting" the third and the fourth are printed as equal and ranked 2 and 3.
+DEMSAR = np.array([
+    [0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967],
+    [0.628, 0.661, 0.654, 0.657], [0.882, 0.888, 0.886, 0.898], [0.936, 0.931, 0.916, 0.931],
+    [0.661, 0.668, 0.609, 0.685], [0.583, 0.583, 0.563, 0.625], [0.775, 0.838, 0.866, 0.875],
+    [1.000, 1.000, 1.000, 1.000], [0.940, 0.962, 0.965, 0.962], [0.619, 0.666, 0.614, 0.669],
+    [0.972, 0.981, 0.9751, 0.975], [0.957, 0.978, 0.946, 0.970],
+])  # fmt: skip
+
+
+def random_table(seed, ties=True):
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(rng.integers(5, 20), rng.integers(3, 7)))
+    return np.round(table, 1) if ties else table
+
+
+def test_demsar_s_example():
+    found = statistics.friedman(-DEMSAR)
+    assert_allclose(found.ranks, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    assert round(found.chi_square, 2) == 9.28 and round(found.F, 2) == 3.69
+    assert round(found.tied_chi_square, 2) == 10.23
+    assert round(statistics.nemenyi(4, 14), 2) == 1.25
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_friedman_with_ties_is_scipy_s(seed):
+    table = random_table(seed)
+    found = statistics.friedman(table)
+    expected = stats.friedmanchisquare(*table.T)
+    assert_allclose((found.tied_chi_square, found.tied_p), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed):
+    posthocs = pytest.importorskip("scikit_posthocs")
+    table = random_table(seed, ties=False)
+    expected = posthocs.posthoc_wilcoxon(list(table.T), zero_method="zsplit", p_adjust="holm")
+    for pair in statistics.wilcoxon_holm(table):
+        assert_allclose(pair.adjusted, expected.iloc[pair.first, pair.second], rtol=1e-9)
+
+
+def test_holm_by_hand():
+    """The smallest of three is multiplied by 3, the next by 2, and none falls below an earlier."""
+    assert_allclose(statistics.holm([0.04, 0.01, 0.03]), [0.06, 0.03, 0.06])
+    assert_allclose(statistics.holm([0.5, 0.9]), [1.0, 1.0])
+
+
+def test_equal_methods_are_not_told_apart():
+    table = np.repeat(np.arange(6.0)[:, None], 3, axis=1)
+    assert [pair.p for pair in statistics.wilcoxon_holm(table)] == [1.0] * 3
+    found = statistics.friedman(table)
+    assert found.chi_square == found.tied_chi_square == 0.0 and found.p == 1.0
+    assert_array_equal(found.ranks, [2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("sets", [5, 14, 30])
+@pytest.mark.parametrize("methods", [2, 4, 10])
+def test_nemenyi_is_that_of_the_published_table(methods, sets):
+    """Demsar's Table 5 (a): the critical values of the two-tailed test at 0.05."""
+    q = {2: 1.960, 4: 2.569, 10: 3.164}[methods]
+    expected = q * math.sqrt(methods * (methods + 1) / (6 * sets))
+    assert_allclose(statistics.nemenyi(methods, sets), expected, rtol=5e-4)
+
+
+@pytest.mark.parametrize("rope", [0.0, 0.01])
+@pytest.mark.parametrize("pair", [(0, 1), (0, 3), (1, 2), (2, 3)])
+def test_bayesian_signed_rank_is_baycomp_s(pair, rope):
+    baycomp = pytest.importorskip("baycomp")
+    one, two = DEMSAR[:, pair[0]], DEMSAR[:, pair[1]]
+    expected = baycomp.SignedRankTest.probs(one, two, rope, nsamples=50_000, random_state=1)
+    found = statistics.bayesian_signed_rank(-one, -two, rope)
+    expected = (expected[0], 1.0 - sum(expected), expected[1]) if rope == 0 else expected
+    assert_allclose(found, expected, atol=0.01)
+
+
+def test_corrected_t_by_its_definition():
+    rng = np.random.default_rng(0)
+    for train, test in ((50, 50), (90, 10), (150, 450)):
+        differences = rng.normal(0.5, 1.0, size=10)
+        found = statistics.corrected_t(differences, train, test)
+        plain = stats.ttest_1samp(differences, 0.0)
+        wider = math.sqrt((1 / 10 + test / train) / (1 / 10))
+        assert_allclose(found.statistic, plain.statistic / wider, rtol=1e-12)
+        mean, low, high = statistics.corrected_interval(differences, train, test)
+        assert_allclose((low + high) / 2, mean)
+        level = 1.0 - found.p  # The interval of this level ends at zero.
+        ends = statistics.corrected_interval(differences, train, test, level)[1:]
+        assert_allclose(min(np.abs(ends)), 0.0, atol=1e-9)
+
+
+def test_corrected_t_of_constant_differences():
+    assert statistics.corrected_t([0.0, 0.0, 0.0], 10, 10) == (0.0, 1.0)
+    assert statistics.corrected_t([-1.0, -1.0], 10, 10) == (-math.inf, 0.0)
+    assert all(math.isnan(part) for part in statistics.corrected_t([1.0], 10, 10))
+
+
+def test_corrected_t_keeps_its_level_where_the_plain_one_does_not():
+    """Two methods equal by symmetry, 10 random halves, nominal 5 %: nearest means on the first or
+    on the second of two features that are alike."""
+    corrected = plain = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 100)
+        X = rng.normal(size=(100, 2)) + y[:, None]
+        differences = []
+        for _ in range(10):
+            order = rng.permutation(100)
+            train, test = order[:50], order[50:]
+            middle = sum(X[train][y[train] == k].mean(axis=0) for k in (0, 1)) / 2
+            wrong = (X[test] > middle) != y[test][:, None]
+            differences.append(wrong[:, 0].mean() - wrong[:, 1].mean())
+        corrected += statistics.corrected_t(differences, 50, 50).p < 0.05
+        plain += stats.ttest_1samp(differences, 0.0).pvalue < 0.05
+    assert corrected <= 0.07 * 300
+    assert plain >= 0.2 * 300  # Were it not so, the correction would have nothing to do.
