@@ -5,7 +5,6 @@ perf/report.py, methods come from solvers/ and data from datasets.py.
 """
 
 import argparse
-import difflib
 import os
 import re
 import signal
@@ -36,11 +35,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         raise ValueError(f"{message}; see `python {self.prog} --help`")
-
-
-def near(word, known):
-    close = difflib.get_close_matches(word, known, cutoff=0.7)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def add_reading_flags(add):
@@ -156,14 +150,14 @@ def parse(argv):
     if not argv or argv[0].startswith("-"):
         return parser.parse_args(argv)
     if argv[0] not in commands:
-        text = f"invalid choice: {argv[0]!r} is no command{near(argv[0], commands)}"
+        text = f"invalid choice: {argv[0]!r} is no command{methods.near(argv[0], commands)}"
         raise ValueError(f"{text}; see `python cli.py --help`")
     known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[argv[0]].format_help(), re.M)
     words = [word.partition("=")[0] for word in argv if word.startswith("--")]
     unknown = [word for word in words if word not in known]
     args, others = (None, unknown) if unknown else parser.parse_known_args(argv)
     if others:
-        hint = f"{near(others[0], known)}; `python cli.py {argv[0]} --help` lists the flags"
+        hint = f"{methods.near(others[0], known)}; `python cli.py {argv[0]} --help` lists the flags"
         raise ValueError(f"unknown argument {others[0]!r}{hint}")
     return args
 
@@ -204,9 +198,8 @@ def run_diversity(args):
     if args.plot:
         report.kappa_error_figure({})  # without matplotlib it fails now, not at the end
     commands = list(dict.fromkeys(map(str.strip, args.methods.split(","))))
-    if unknown := [command for command in commands if command not in METHODS]:
-        text = f"{unknown[0]!r} is no method{near(unknown[0], METHODS)}"
-        raise ValueError(f"{text}; --methods are of {', '.join(METHODS)}")
+    for command in commands:
+        methods.check(command)
     trials = 1 if args.trials is None else args.trials
     specs = {command: specify(args, command, trials=trials) for command in commands}
     data = experiment.read(specs[commands[0]])

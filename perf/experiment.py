@@ -10,6 +10,7 @@ others. Only the fields called ..._seconds differ from run to run. Nothing is pr
 """
 
 import contextlib
+import itertools
 import json
 import re
 import sys
@@ -21,11 +22,13 @@ import numpy as np
 
 import datasets
 from perf import methods
-from solvers import METHODS, diversity
+from solvers import diversity
 
 WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
 EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
 NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
+TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
+BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
 SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
 
 
@@ -34,7 +37,7 @@ class Spec:
     """All that the result of an experiment depends on."""
 
     data: str  # name of a data set or path of a file, see datasets.load
-    method: str  # name of a command, a key of solvers.METHODS
+    method: str  # name of a command or of a baseline, a key of methods.KNOWN
     params: dict = field(default_factory=dict)  # those of the method that are not the defaults
     scale: str | None = None  # a key of datasets.SCALES; None: what the method wants
     trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
@@ -42,10 +45,12 @@ class Spec:
     cv: int | None = None  # number of folds
     seed: int = 0  # of the splits; trial t trains with seed + t
     read: dict = field(default_factory=dict)  # further arguments of datasets.load
+    grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
 
     def __post_init__(self):
-        if self.method not in METHODS:
-            raise ValueError(f"{self.method!r} is no method; there are {', '.join(METHODS)}")
+        if self.method not in methods.KNOWN:
+            known = ", ".join(methods.KNOWN)
+            raise ValueError(f"{self.method!r} is no method; there are {known}")
         default = methods.scale(self.method, self.params)
         settled = {"scale": self.scale or default}
         settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials
@@ -58,7 +63,13 @@ def read(spec):
     return datasets.load(spec.data, **spec.read)
 
 
-def trials(spec, numbers=None, data=None, callback=None, pairs=False):
+def check(spec, data):
+    """Refuse, before any work, splits and parameters that cannot be."""
+    datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
+    _model(spec, data, 0, None)._check_params()
+
+
+def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False):
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
     Parameters
@@ -69,18 +80,23 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False):
     callback : None or callback(model, iteration, info), called by the fits
     pairs : whether the records, which are of two classes, hold the points of the kappa-error
         diagram
+    warm : whether this process has run the method already; else it is compiled before the first
+        trial, apart from the times that are told
     """
     data = read(spec) if data is None else data
     splits = datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
     count = spec.trials * (spec.cv or 1)
     if wrong := [number for number in numbers or () if number not in range(count)]:
         raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
-    warm = False
-    for number, (train, test) in enumerate(splits):
+    last = count - 1 if numbers is None else max(numbers, default=-1)
+    for number, (train, test) in enumerate(itertools.islice(splits, last + 1)):
         if numbers is not None and number not in numbers:
             continue
         seconds = 0.0 if warm else _warm_up(spec, data, train, callback)
-        warm, model = True, _model(spec, data, number, callback)
+        warm, chosen, tuning = True, {}, {}
+        if spec.grid:
+            chosen, tuning = _tune(spec, data, number, train)
+        model = _model(spec, data, number, callback, **chosen)
         with _caught(data) as said:
             figures, votes, goals = _trial(model, data, train, test, spec.scale)
         if pairs:
@@ -91,6 +107,7 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False):
             "data": _facts(data),
             "model": _facts_on(model, data),
             **figures,
+            **tuning,
             "compile_seconds": seconds,
             "warnings": said,
             "versions": _versions(),
@@ -181,6 +198,40 @@ def _warm_up(spec, data, rows, callback):
     return 0.0
 
 
+def _tune(spec, data, number, rows):
+    """Choose parameters by the error in cross-validation on these rows; of equal ones the first.
+
+    A choice that the method refuses on some fold is left out. Returns the parameters, and what the
+    record tells of them.
+    """
+    start, y = time.perf_counter(), data.y[rows]
+    folds = min(TUNING_FOLDS, np.bincount(y, minlength=len(data.classes)).min())
+    splits = list(datasets.splits(y, trials=1, cv=int(folds), seed=spec.seed + number))
+    tried, refusal = [], None
+    for values in itertools.product(*spec.grid.values()):
+        params, errors = dict(zip(spec.grid, values, strict=True)), []
+        try:
+            for train, test in splits:
+                model = _model(spec, data, number, None, **params)
+                errors.append(_error(model, data, rows[train], rows[test], spec.scale))
+            tried.append((float(np.mean(errors)), len(tried), params))
+        except ValueError as error:
+            refusal = error
+    if not tried:
+        raise refusal
+    error, _, chosen = min(tried)
+    told = {"chosen": chosen, "tuning_error": error, "tuning_seconds": time.perf_counter() - start}
+    return chosen, told
+
+
+def _error(model, data, train, test, scale):
+    """Train on some rows and return the error on others."""
+    with _caught(data):
+        prep, X = _prepare(model, data.X[train], scale)
+        found = model.fit(X, data.y[train]).predict(prep.transform(data.X[test]))
+    return float(_wrong(found, data.y[test], len(data.classes)).mean())
+
+
 def _prepare(model, X, scale):
     """Learn the preprocessing from these rows; return it and the rows it gives."""
     prep = datasets.Preprocess(scale, keep_gaps=model._takes_nan()).fit(X)
@@ -209,6 +260,7 @@ def _trial(model, data, train, test, scale):
         **_scores(found, decision, y_test, np.bincount(y).argmax(), classes),
         "predicted": [name for name, was in zip(data.classes, predicted, strict=True) if was],
         **_membership(model, votes, goals),
+        "best_member": _best_member(model, X, y, votes, goals, y_test),
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
         "residual": model.residual_,
         "objective": model.objective_,
@@ -262,6 +314,25 @@ def _membership(model, votes, goals):
         "diversity": differ,
         "identical": identical,
         "iterations": sum(int(part.n_iter_) for part in parts),
+    }
+
+
+def _best_member(model, X, y, votes, goals, y_test):
+    """Scores on the test rows of the member that is best on the training rows, (X, y)."""
+    if votes is None:
+        return None
+    wrong = np.zeros(votes.shape[1])
+    for start in range(0, len(y), BLOCK):
+        part = slice(start, start + BLOCK)
+        seen, right = _votes(model, X[part], y[part])
+        wrong += ((seen >= 0) != right[:, None]).sum(axis=0)
+    vote = votes[:, wrong.argmin()]
+    errs = (vote >= 0) != goals
+    return {
+        "train_error": float(wrong.min() / len(y)),
+        "test_error": float(errs.mean()),
+        "balanced_error": float(np.mean([errs[y_test == k].mean() for k in np.unique(y_test)])),
+        "auc": roc_area(vote, y_test == 1) if len(model.classes_) == 2 else None,
     }
 
 

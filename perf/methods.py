@@ -4,12 +4,14 @@
     build("exrm", {}, seed=0, classes=3)                OneVsRest over an ExRM
     build("voting", {"members": "exrm,bayes"}, 0, 2)    a Voting of an ExRM and a naive Bayes
     load("model.npz")                                   whatever was saved there
+    parse("exrm:p=1,lam=0.5,drm")                       two methods, the first with two parameters
 
 The parameters of a method are read from its source: to list them imports neither Numba nor NumPy.
 """
 
 import ast
 import contextlib
+import difflib
 import importlib
 import re
 import textwrap
@@ -19,13 +21,16 @@ from solvers import METHODS
 
 OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
 OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
-FILES = {name: file for file, name, _ in METHODS.values()}  # of the classes that a run may use
+BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
+KNOWN = METHODS | BASELINES
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {name: "perf" for _, name, _ in BASELINES.values()}  # of the others it is solvers
+FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
 UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2 is for no base
     "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
     "Calibrated": OF_A_RUN | {"base"},
 }
-SOLVERS = Path(__file__).resolve().parent.parent / "solvers"
 
 
 # -- what there is ---------------------------------------------------------------------------------
@@ -36,8 +41,9 @@ def describe(command):
 
     A text that the class leaves out is taken from its base class.
     """
-    file, name, _ = METHODS[command]
-    body = ast.parse((SOLVERS / f"{file}.py").read_text(encoding="utf-8")).body
+    file, name, _ = KNOWN[command]
+    path = ROOT / PACKAGES.get(name, "solvers") / f"{file}.py"
+    body = ast.parse(path.read_text(encoding="utf-8")).body
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     node, texts = classes[name], {}
     summary = ast.get_docstring(node).partition("\n")[0]
@@ -73,12 +79,76 @@ def value(text):
 
 def scale(command, params):
     """Return the scaling of the features that a method wants: its own, or that of its base."""
-    return METHODS.get(params.get("base"), METHODS[command])[2]
+    return METHODS.get(params.get("base"), KNOWN[command])[2]
 
 
 def class_of(name):
     """Import a method's class by its name."""
-    return getattr(importlib.import_module(f"solvers.{FILES[name]}"), name)
+    package = PACKAGES.get(name, "solvers")
+    return getattr(importlib.import_module(f"{package}.{FILES[name]}"), name)
+
+
+# -- names with parameters -------------------------------------------------------------------------
+
+
+def near(word, known):
+    """Guess which of the known words was meant; an empty text where none is near."""
+    close = difflib.get_close_matches(word, known, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def check(command, known=METHODS):
+    """Refuse what is not the name of a method."""
+    if command not in known:
+        wrong = f"{command!r} is no method{near(command, known)}"
+        raise ValueError(f"{wrong}; --methods are of {', '.join(known)}")
+
+
+def parse(text):
+    """Read METHOD or METHOD:KEY=VALUE,KEY=VALUE, with commas between methods, to [(name, params)].
+
+    A part with = belongs to the method before, which has a colon. Lists have + between their items:
+    voting:members=exrm+adaboost.
+    """
+    found, options = [], None
+    for part in map(str.strip, text.split(",")):
+        command, colon, option = part.partition(":")
+        if "=" in command:
+            option = part
+            if options is None:
+                hint = f"{found[-1][0] if found else 'METHOD'}:{part}"
+                raise ValueError(f"{part!r} stands after no colon; write {hint}, say")
+        else:
+            check(command, KNOWN)
+            options = {} if colon else None
+            found.append((command, {} if options is None else options))
+        if colon or "=" in command:
+            options.update([_option(found[-1][0], option)])
+    return [one for k, one in enumerate(found) if one not in found[:k]]
+
+
+def _option(command, text):
+    """Read KEY=VALUE of a method."""
+    key, equals, given = text.partition("=")
+    key, known = key.strip().replace("-", "_"), set(describe(command)[1]) - OF_A_RUN
+    if key not in known or not equals:
+        wrong = f"{text!r} is no parameter of {command}{near(key, known)}"
+        raise ValueError(f"{wrong}; write {command}:KEY=VALUE with one of {', '.join(sorted(known))}")
+    read = value(given.strip())
+    return key, value(read.replace("+", ",")) if isinstance(read, str) else read
+
+
+def title(command, params):
+    """Write a method with its parameters as `parse` reads it."""
+    return f"{command}:{','.join(f'{k}={_text(v)}' for k, v in params.items())}".rstrip(":")
+
+
+def _text(given):
+    if isinstance(given, list):
+        return "+".join(map(_text, given))
+    if isinstance(given, str):
+        return given.replace(",", "+")
+    return str(given).lower()
 
 
 # -- from a name to an estimator -------------------------------------------------------------------
@@ -91,7 +161,7 @@ def build(command, params, seed, classes, callback=None, soft=False):
     probabilities is calibrated where they are needed. Names of methods in `params` stand for these
     methods with their default parameters.
     """
-    name = METHODS[command][1]
+    name = KNOWN[command][1]
     cls, given = class_of(name), params | {"random_state": seed, "callback": callback}
     for key in OF_ESTIMATORS:
         if isinstance(params.get(key), str):
