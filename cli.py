@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   python cli.py exrm --data my.csv --label species --save model.npz
   python cli.py voting --data wine --members exrm,adaboost,bayes
   python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
+  python cli.py compare --data sonar,heart --methods exrm,drm:mu=0,nu=0.3,bagging --out results
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
 
@@ -39,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 def add_reading_flags(add):
     # fmt: off
-    add("--drop", type=lambda text: text.split(","), metavar="COLUMN,...",
+    add("--drop", type=outputs.names, metavar="COLUMN,...",
         help="columns of a file to leave out, by name or number from 0")
     add("--encoding", metavar="NAME", help="encoding of a text file [default utf-8]")
     add("--decimal", metavar="SIGN", help="decimal sign of a text file [default .]")
@@ -48,15 +49,16 @@ def add_reading_flags(add):
     # fmt: on
 
 
-def add_data_flags(parser, trials):
+def add_data_flags(parser, trials, more=""):
     """Add the flags that all commands share that train; return two functions to add more."""
-    parser.usage = f"{parser.prog} --data NAME|FILE [flags]"
+    parser.usage = f"{parser.prog} --data NAME|FILE{more} [flags]"
     group = parser.add_argument_group("data and protocol")
     add, add_size = group.add_argument, group.add_mutually_exclusive_group().add_argument
     # fmt: off
-    add("--data", required=True, metavar="NAME|FILE", help="data set, see `cli.py datasets`, or "
-        "file: CSV, TSV, LIBSVM or .npz; NAME:A-vs-B takes two classes, NAME:A-vs-rest one against "
-        "the others")
+    kind = outputs.names if more else str
+    add("--data", required=True, type=kind, metavar=f"NAME|FILE{more}", help="data set, see "
+        "`cli.py datasets`, or file: CSV, TSV, LIBSVM or .npz; NAME:A-vs-B takes two classes, "
+        "NAME:A-vs-rest one against the others")
     add("--label", metavar="COLUMN", help="label column of a file, by name or number from 0 "
         "[default: label, class, target or y, else the last]")
     add("--positive", metavar="CLASS", help="the positive class; of several, against the rest")
@@ -107,6 +109,25 @@ def add_diversity_flags(parser):
     parser.set_defaults(run=run_diversity)
 
 
+def add_compare_flags(parser):
+    add, to = add_data_flags(parser, 10, more=",...")
+    # fmt: off
+    add("--methods", required=True, metavar="METHOD,...", help="names as in `cli.py methods`, with "
+        "parameters after a colon: exrm:n_estimators=30,p=1,drm are two methods, as a part with = "
+        "belongs to the one before; lists have + in them: voting:members=exrm+adaboost. Or the "
+        "word diversity: all that makes the members of a method differ, off and on")
+    add("--tune", action="store_true", help="choose parameters that are not given from a grid, by "
+        "5-fold cross-validation on the training rows of each split")
+    add("--measure", choices=("error", "balanced", "auc"), default="error",
+        help="test error, its mean over the classes, or area under the ROC curve [default error]")
+    add("--jobs", type=int, default=1, metavar="N", help="processes; the numbers stay the same "
+        "[default 1]")
+    to("--out", type=outputs.folder, metavar="DIR", help="write results.jsonl, table.md, .csv and "
+       ".tex; the same command goes on where it was stopped, and tries again what has failed")
+    # fmt: on
+    parser.set_defaults(run=run_compare)
+
+
 def add_predict_flags(parser):
     add = parser.add_argument
     add("--model", required=True, help="file written by --save")
@@ -116,19 +137,13 @@ def add_predict_flags(parser):
     parser.set_defaults(run=run_predict)
 
 
-def version():
-    folder = os.path.dirname(os.path.realpath(__file__))
-    with open(os.path.join(folder, "pyproject.toml"), encoding="utf-8") as file:
-        return "ensolve " + re.search(r'^version = "(.+)"', file.read(), re.M)[1]
-
-
 def build_parser(argv):
     """Build the parser; of the methods, only the one that argv starts with gets its flags."""
     parser = Parser(
         prog="cli.py", description="Train and test diverse ensembles of classifiers.",
         epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    text = version() if "--version" in argv[:1] else ""
+    text = outputs.version() if "--version" in argv[:1] else ""
     parser.add_argument("--version", action="version", version=text)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, (_, name, _) in METHODS.items():
@@ -137,6 +152,8 @@ def build_parser(argv):
             add_method_flags(method, command)
     text = "compare how much the members of several methods differ"
     add_diversity_flags(commands.add_parser("diversity", help=text, description=text))
+    text = "compare several methods on several data sets, with tests that hold"
+    add_compare_flags(commands.add_parser("compare", help=text, description=text))
     text = "apply a model written by --save to new rows"
     add_predict_flags(commands.add_parser("predict", help=text, description=text))
     commands.add_parser("methods", help="list the methods").set_defaults(run=run_methods)
@@ -186,10 +203,7 @@ def run_method(args):
         records = list(each(experiment.trials(spec, data=data, callback=callback)))
         saved = experiment.save(spec, args.save, data, callback) if args.save else None
     result = report.collect(records, args.argv, saved)
-    if args.json:
-        outputs.write_json(args.json, result)
-    if not args.quiet:
-        print(report.method_report(result))
+    outputs.tell(args, result, report.method_report(result))
 
 
 def run_diversity(args):
@@ -197,28 +211,29 @@ def run_diversity(args):
 
     if args.plot:
         report.kappa_error_figure({})  # without matplotlib it fails now, not at the end
-    commands = list(dict.fromkeys(map(str.strip, args.methods.split(","))))
+    commands = outputs.names(args.methods)
     for command in commands:
         methods.check(command)
     trials = 1 if args.trials is None else args.trials
     specs = {command: specify(args, command, trials=trials) for command in commands}
     data = experiment.read(specs[commands[0]])
-    if len(data.classes) > 2:
-        some = data.classes[0]
-        raise ValueError(
-            f"diversity needs two classes and {data.name} has {len(data.classes)}; choose, say, "
-            f'--data "{args.data}:{some}-vs-rest" or --positive "{some}"'
-        )
+    experiment.need_two_classes(data, args.data, "diversity")
     with outputs.progress(trials * (args.cv or 1) * len(commands), args.quiet) as (callback, each):
         more = {"data": data, "callback": callback, "pairs": bool(args.plot)}
         runs = {name: list(each(experiment.trials(specs[name], **more))) for name in commands}
     result = report.collect_methods(runs, args.argv)
-    if args.json:
-        outputs.write_json(args.json, result)
     if args.plot:
         outputs.write_figure(args.plot, report.kappa_error_figure(runs))
-    if not args.quiet:
-        print(report.diversity_report(result, args.plot))
+    outputs.tell(args, result, report.diversity_report(result, args.plot))
+
+
+def run_compare(args):
+    from perf import compare, tables
+
+    splits = {key: getattr(args, key) for key in ("trials", "train", "cv", "seed")}
+    how = {key: getattr(args, key) for key in ("tune", "measure", "jobs", "quiet")}
+    result = compare.command(args.data, args.methods, splits, reading(args), args.out, **how)
+    outputs.tell(args, result, tables.text(result))
 
 
 def run_predict(args):
@@ -253,8 +268,8 @@ def main(argv=None):
         if sys.stdout:
             sys.stdout.flush()  # where the disk is full, this fails
         return 0
-    except KeyboardInterrupt:
-        print("cli.py: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("; ".join(["cli.py: interrupted", *map(str, stop.args)]), file=sys.stderr)
         return 130
     except MemoryError as error:
         message = f"out of memory. {error}"

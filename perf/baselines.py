@@ -23,9 +23,7 @@ class StumpVote(CqBoost):
     }
     voters, complements, voting, eps = "stumps", None, "hard", 1e-6
 
-    def __init__(
-        self, how="uniform", n_thresholds=10, class_weight=None, verbose=0, callback=None
-    ):
+    def __init__(self, how="uniform", n_thresholds=10, class_weight=None, verbose=0, callback=None):
         self._set(locals())
 
     def fit(self, X, y, sample_weight=None):

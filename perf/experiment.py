@@ -63,6 +63,16 @@ def read(spec):
     return datasets.load(spec.data, **spec.read)
 
 
+def need_two_classes(data, source, what):
+    """Refuse data of more classes; `source` is what they were read from."""
+    if len(data.classes) > 2:
+        some = data.classes[0]
+        raise ValueError(
+            f"{what} needs two classes and {data.name} has {len(data.classes)}; choose, say, "
+            f'--data "{source}:{some}-vs-rest" or --positive "{some}"'
+        )
+
+
 def check(spec, data):
     """Refuse, before any work, splits and parameters that cannot be."""
     datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
@@ -101,7 +111,7 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
             figures, votes, goals = _trial(model, data, train, test, spec.scale)
         if pairs:
             figures["pairs"] = [axis.tolist() for axis in diversity.kappa_error(votes, goals)]
-        yield _plain({
+        yield plain_record({
             "spec": asdict(spec),
             "trial": number,
             "data": _facts(data),
@@ -160,7 +170,7 @@ def apply(path, source, **read):
         rows = np.flatnonzero(data.y >= 0)
         y, values = data.y[rows], decision[rows] if decision.ndim == 1 else None
         record |= _scores(found[rows], values, y, np.bincount(y).argmax(), len(classes))
-    return _plain(record), table
+    return plain_record(record), table
 
 
 def _table(model, X, found, decision, classes):
@@ -424,7 +434,7 @@ def _versions():
     return {"python": sys.version.split()[0]} | versions
 
 
-def _plain(record):
+def plain_record(record):
     """Return a record as it will be when read from JSON, which knows no NaN: that becomes None."""
     return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
 

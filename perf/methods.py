@@ -133,7 +133,9 @@ def _option(command, text):
     key, known = key.strip().replace("-", "_"), set(describe(command)[1]) - OF_A_RUN
     if key not in known or not equals:
         wrong = f"{text!r} is no parameter of {command}{near(key, known)}"
-        raise ValueError(f"{wrong}; write {command}:KEY=VALUE with one of {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{wrong}; write {command}:KEY=VALUE with one of {', '.join(sorted(known))}"
+        )
     read = value(given.strip())
     return key, value(read.replace("+", ",")) if isinstance(read, str) else read
 

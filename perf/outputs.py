@@ -7,11 +7,24 @@ import io
 import itertools
 import json
 import os
+import re
 import sys
 
 from perf import methods
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
+IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex")  # what --out DIR will hold
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def version():
+    with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as file:
+        return "ensolve " + re.search(r'^version = "(.+)"', file.read(), re.M)[1]
+
+
+def names(text):
+    """Read names with commas between them, each once."""
+    return list(dict.fromkeys(map(str.strip, text.split(","))))
 
 
 def output(path):
@@ -34,15 +47,30 @@ def picture(path):
     return output(path)
 
 
+def folder(path):
+    """The same for a directory, which need not be there."""
+    path = os.path.realpath(path)
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above) or not os.access(above, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"cannot write into {path}; choose another directory")
+    return path
+
+
 def check(args):
     """Refuse before any work to overwrite an input, or an output by another; links count."""
     import datasets  # and NumPy, which help does not need
 
-    paths = {flag: path for flag in INPUTS + OUTPUTS if (path := getattr(args, flag, None))}
-    if "data" in paths:
-        paths["data"] = datasets.locate(paths["data"]) or ""  # none of a generated set
-    for flag, other in itertools.combinations(paths, 2):
-        one, two = paths[flag], paths[other]
+    named = []
+    for flag in INPUTS + OUTPUTS:
+        given = getattr(args, flag, None) or []
+        for path in given if isinstance(given, list) else [given]:
+            path = datasets.locate(path) if flag == "data" else path  # none of a generated set
+            named += [(flag, path)] if path else []
+    if args.command == "compare" and args.out:
+        named += [("out", os.path.join(args.out, name)) for name in IN_FOLDER]
+    for (flag, one), (other, two) in itertools.combinations(named, 2):
         same = os.path.realpath(one) == os.path.realpath(two)
         if os.path.exists(one) and os.path.exists(two):
             same = os.path.samefile(one, two)
@@ -61,15 +89,26 @@ def write(path):
 
 
 def write_json(path, document):
-    with write(path) as file:
-        file.write(json.dumps(document, indent=1).encode("utf-8", "backslashreplace"))
+    write_text(path, json.dumps(document, indent=1))
+
+
+def tell(args, result, text):
+    """Write the document of a run to the file that --json names, and print its report."""
+    if args.json:
+        write_json(args.json, result)
+    if not args.quiet:
+        print(text)
 
 
 def write_csv(path, table):
     text = io.StringIO(newline="")
     csv.writer(text).writerows(table)
+    write_text(path, text.getvalue())
+
+
+def write_text(path, text):
     with write(path) as file:
-        file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def write_figure(path, figure):
@@ -78,16 +117,23 @@ def write_figure(path, figure):
         figure.savefig(file, bbox_inches="tight", **form)  # a wide legend is not cut
 
 
+def _bars(quiet):
+    """Return tqdm's class, or None where no bar is wanted or seen."""
+    if not quiet and sys.stderr is not None and sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
+
+            return tqdm
+    return None
+
+
 @contextlib.contextmanager
 def progress(total, quiet):
     """Show a bar after a second, on a terminal only.
 
     Gives the callback of the fits, and a function that counts records as they pass.
     """
-    tqdm = None
-    if not quiet and sys.stderr is not None and sys.stderr.isatty():
-        with contextlib.suppress(ImportError):
-            from tqdm import tqdm
+    tqdm = _bars(quiet)
     if tqdm is None:
         yield None, iter
         return
@@ -106,3 +152,18 @@ def progress(total, quiet):
                 yield record
 
         yield callback, count
+
+
+def countdown(records, total, clock, quiet):
+    """Pass on the records of so many cells, with a bar that shows the time left by `clock`."""
+    tqdm = _bars(quiet)
+    if tqdm is None:
+        yield from records
+        return
+    form = "{desc}{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+    with tqdm(total=total, delay=1, leave=False, bar_format=form) as bar:
+        for record in records:
+            clock.tick(record)
+            bar.set_postfix_str(f"about {tqdm.format_interval(clock.left())} left", refresh=False)
+            bar.update()
+            yield record
