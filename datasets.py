@@ -1452,7 +1452,9 @@ class Preprocess:
         return prep
 
 
-def splits(y, *, trials=10, train=0.5, cv=None, seed=0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def splits(
+    y, *, trials=10, train=0.5, cv=None, seed=0, first=0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (train_rows, test_rows), sorted, with the shares of the classes kept.
 
     Split t depends on `seed` and t only, not on the number of trials.
@@ -1464,6 +1466,7 @@ def splits(y, *, trials=10, train=0.5, cv=None, seed=0) -> Iterator[tuple[np.nda
     train : share of the rows in (0, 1), or number of rows; every class gets at least one
     cv : number of folds; each is the test set once
     seed : integer >= 0
+    first : number of the trial to begin with; those before it cost nothing
     """
     codes, counts = np.unique(y, return_inverse=True, return_counts=True)[1:]
     n = len(codes)
@@ -1486,7 +1489,7 @@ def splits(y, *, trials=10, train=0.5, cv=None, seed=0) -> Iterator[tuple[np.nda
         # Sainte-Lague: after one row each, the classes take turns in the order of these keys.
         keys = np.where(ranks == 0, -1, (ranks + 0.5) / np.repeat(counts, counts))
         turns = np.argsort(keys, kind="stable")
-        for trial in range(trials):
+        for trial in range(first, trials):
             rows = np.random.default_rng([seed, trial]).permutation(n)
             rows = rows[np.argsort(codes[rows], kind="stable")]  # Class after class.
             part = np.empty(n, dtype=int)

@@ -75,7 +75,7 @@ def need_two_classes(data, source, what):
 
 def check(spec, data):
     """Refuse, before any work, splits and parameters that cannot be."""
-    datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
+    datasets.splits(data.y, **_splitting(spec))
     _model(spec, data, 0, None)._check_params()
 
 
@@ -94,13 +94,17 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
         trial, apart from the times that are told
     """
     data = read(spec) if data is None else data
-    splits = datasets.splits(data.y, **{key: getattr(spec, key) for key in SPLITS})
-    count = spec.trials * (spec.cv or 1)
+    folds = spec.cv or 1
+    count = spec.trials * folds
     if wrong := [number for number in numbers or () if number not in range(count)]:
         raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
-    last = count - 1 if numbers is None else max(numbers, default=-1)
-    for number, (train, test) in enumerate(itertools.islice(splits, last + 1)):
-        if numbers is not None and number not in numbers:
+    numbers = range(count) if numbers is None else sorted(numbers)
+    first = numbers[0] // folds if numbers else spec.trials
+    splits = datasets.splits(data.y, **_splitting(spec), first=first)
+    for number, (train, test) in enumerate(splits, first * folds):
+        if number > numbers[-1]:
+            break
+        if number not in numbers:
             continue
         seconds = 0.0 if warm else _warm_up(spec, data, train, callback)
         warm, chosen, tuning = True, {}, {}
@@ -185,6 +189,10 @@ def _table(model, X, found, decision, classes):
         titles += [f"probability {name}" for name in classes]
         columns += model.predict_proba(X).T.tolist()
     return [titles, *zip(*columns, strict=True)]
+
+
+def _splitting(spec):
+    return {key: getattr(spec, key) for key in SPLITS}
 
 
 # -- one trial -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def points(given):
 
 
 def alike(row, one, level):
-    """Whether a method is not told apart from the best of the set; None where that is not tested."""
+    """Whether a method is not told apart from the best of the set; None: that is not tested."""
     if row["method"] == one["best"]:
         return True
     return None if row["p"] is None else row["p"] > level
