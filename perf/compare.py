@@ -114,6 +114,7 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
     tune : whether each trial chooses the parameters in GRIDS that are not given
     measure : a key of MEASURES
     """
+    workers.forget()
     rows = []
     for name in data:
         own = read if read and not _is_built_in(name) else {}
@@ -261,7 +262,7 @@ def _baselines(done, measure):
     if trials:
         values = [_majority(records[0], measure) for records in trials.values()]
         rows["majority class"] = spread(values)
-    members = [[r["best_member"] for r in records if r["best_member"]]
+    members = [[r["best_member"] for r in records if r["best_member"] and r["members"] > 1]
                for records in trials.values()]  # fmt: skip
     best = [min(some, key=lambda member: member["train_error"]) for some in members if some]
     if best:

@@ -110,20 +110,19 @@ def parse(text):
     A part with = belongs to the method before, which has a colon. Lists have + between their items:
     voting:members=exrm+adaboost.
     """
-    found, options = [], None
+    found = []
     for part in map(str.strip, text.split(",")):
         command, colon, option = part.partition(":")
-        if "=" in command:
-            option = part
-            if options is None:
-                hint = f"{found[-1][0] if found else 'METHOD'}:{part}"
-                raise ValueError(f"{part!r} stands after no colon; write {hint}, say")
-        else:
+        if "=" not in command:
             check(command, KNOWN)
-            options = {} if colon else None
-            found.append((command, {} if options is None else options))
-        if colon or "=" in command:
-            options.update([_option(found[-1][0], option)])
+            found.append((command, {}))
+        elif found and found[-1][1]:
+            command, option = found[-1][0], part
+        else:
+            before = found[-1][0] if found else "METHOD"
+            raise ValueError(f"{part!r} stands after no colon; write {before}:{part}, say")
+        if colon or option:
+            found[-1][1].update([_option(command, option)])
     return [one for k, one in enumerate(found) if one not in found[:k]]
 
 

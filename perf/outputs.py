@@ -161,7 +161,7 @@ def countdown(records, total, clock, quiet):
         yield from records
         return
     form = "{desc}{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-    with tqdm(total=total, delay=1, leave=False, bar_format=form) as bar:
+    with tqdm(total=total, delay=1, miniters=0, leave=False, bar_format=form) as bar:
         for record in records:
             clock.tick(record)
             bar.set_postfix_str(f"about {tqdm.format_interval(clock.left())} left", refresh=False)

@@ -20,7 +20,7 @@ TITLES = {  # of the columns; in the text the last word stands on a line of its 
     "best_member": "best member",
 }
 EXPLAINED = (
-    "means +- standard deviations in % of the test rows, and medians of the seconds of a fit; "
+    "means +- standard deviations in %, and medians of the time of a fit; "
     "= means: not told apart from the best method of the set, by the corrected t-test with Holm's "
     "step-down, 5 %; disagree: how often two members differ; best member: what the member with "
     "the lowest training error gives alone, and as a row, that member of all ensembles"
@@ -160,7 +160,7 @@ def _on_one(document):
     best, extreme = table[one["best"]], "lowest" if less else "largest"
     score, bases = best["score"]["mean"], one["baselines"]
     majority = f"{100 * bases['majority class']['mean']:.1f} %"
-    said = [f"On {one['data']}, {best['method']} has the {extreme} mean "
+    said = [f"On {one['name']}, {best['method']} has the {extreme} mean "
             f"{document['title']}, {100 * score:.1f} %; always predicting the larger class gives "
             f"{majority}."]  # fmt: skip
     tested = {name: alike(row, one, document["level"]) for name, row in table.items()
@@ -174,10 +174,11 @@ def _on_one(document):
     if tested and not equal and not worse:
         said.append("One split allows no test of whether the others are worse.")
     if member := bases.get("best single member"):
-        change = abs(member["mean"] - score)
         side = "worse" if (member["mean"] > score) == less else "better"
+        change = f"{100 * abs(member['mean'] - score):.1f}"
+        change = f"{change} points {side}" if float(change) else "no less and no more"
         said.append(f"The best single member of all ensembles, chosen by its training error, gives "
-                    f"{100 * member['mean']:.1f} %, {100 * change:.1f} points {side}.")  # fmt: skip
+                    f"{100 * member['mean']:.1f} %, {change}.")  # fmt: skip
     return said
 
 
@@ -250,6 +251,8 @@ def text(document):
         lines.append(f"all {len(document['sets'])} data sets")
         lines += [*_drawn(found), *_tests(document), ""]
     lines.append(entry("table", EXPLAINED))
+    if long := [name for name in document["methods"] if len(name) > NAME]:
+        lines.append(entry("names in full", "; ".join(long)))
     if document["protocol"]["tuned"]:
         lines.append(
             entry("tuned", "by 5-fold cross-validation on the training rows of each split")
@@ -286,9 +289,12 @@ def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
     parts = [re.fullmatch(r"(.*?)(?: (?=\S+$)(.*))?", title).groups("") for title in titles]
-    cells = [list(line) for line in zip(*parts, strict=True)]
-    cells += [[cut(name, NAME), *figures] for name, *figures in others]
-    return [f"  {line}".rstrip() for line in table(cells, WIDTH - 2)]
+    above = [list(line) for line in zip(*parts, strict=True)]
+    for limit in range(NAME, 1, -1):
+        cells = above + [[cut(name, limit), *figures] for name, *figures in others]
+        if drawn := table(cells, WIDTH - 2):
+            break
+    return [f"  {line}".rstrip() for line in drawn]
 
 
 def _tests(document):

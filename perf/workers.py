@@ -33,8 +33,13 @@ class Cell(NamedTuple):
 
 
 def read(spec):
-    """Load the data of an experiment, once in a process."""
+    """Load the data of an experiment, once until `forget`."""
     return _read(spec.data, json.dumps(spec.read, sort_keys=True))
+
+
+def forget():
+    """Let data go: their files may have changed."""
+    _read.cache_clear()
 
 
 @functools.cache
