@@ -359,13 +359,19 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
         assert kept(folder)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
-def test_a_lost_worker_ends_the_run(tmp_path):
+def start_workers(folder):
+    """A long run that has written something, and the numbers of its two worker processes."""
     argv = ["--data", "sonar", "--methods", "psvm,exrm:sampling=bootstrap", "--trials", "2000"]
-    process = start(*argv, "--jobs", "2", "--out", tmp_path)
-    wait_for(lambda: size(tmp_path) > 0, process)
+    process = start(*argv, "--jobs", "2", "--out", folder)
+    wait_for(lambda: size(folder) > 0, process)
     workers = children(process.pid)
     assert len(workers) == 2
+    return process, workers
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
+def test_a_lost_worker_ends_the_run(tmp_path):
+    process, workers = start_workers(tmp_path)
     os.kill(workers[0], signal.SIGKILL)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2 and out == "" and len(err.splitlines()) == 1
@@ -376,11 +382,7 @@ def test_a_lost_worker_ends_the_run(tmp_path):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
 def test_workers_end_with_their_parent(tmp_path):
-    argv = ["--data", "sonar", "--methods", "psvm,exrm:sampling=bootstrap", "--trials", "2000"]
-    process = start(*argv, "--jobs", "2", "--out", tmp_path)
-    wait_for(lambda: size(tmp_path) > 0, process)
-    workers = children(process.pid)
-    assert len(workers) == 2
+    process, workers = start_workers(tmp_path)
     process.kill()
     process.communicate()
     end = time.monotonic() + 30
