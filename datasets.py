@@ -850,6 +850,8 @@ def _plain_blocks(file, header, width, text, dropped):
     for line, rows in _chunks(file):
         if file.delimiter == " ":
             rows = _single_blanks(rows)
+            if re.search(r"[^\S \n]", rows):  # Other white space is cut off around a line, too.
+                raise _NotPlain
         while " " in rows and (spaced := file.delimiter + " ") in rows:
             rows = rows.replace(spaced, file.delimiter)
         cells = _cut_up(rows, f"{file.delimiter}\n", file.decimal)
