@@ -1,6 +1,7 @@
 """What several test files need. BLAS gets one thread, set before NumPy is imported: the tests
 already run on all cores."""
 
+import contextlib
 import json
 import os
 
@@ -9,6 +10,12 @@ for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+
+with contextlib.suppress(ImportError):  # Every run draws the same examples.
+    from hypothesis import settings
+
+    settings.register_profile("repeatable", derandomize=True)
+    settings.load_profile("repeatable")
 
 TREE_ERRORS = [  # Parameters of methods with trees that are refused, and what the error says.
     ({"max_depth": 0}, "max_depth must be None or an integer >= 1, got 0"),
