@@ -5,14 +5,16 @@ What all estimators promise, where scikit-learn promises less or something else:
 Checks    All of `check_estimator` pass but two, which are not meant for some methods. Extreme class
           weights: AdaBoost outgrows them, as scikit-learn's does, and the votes of stumps of
           CqBoost, MDBoost, MinCq and LPBoost have no constant part. Weights that equal repeated
-          rows to the last digit: AdaBoostNC and Bagging draw rows (Bagging passes where it does
-          not), Stacking and Calibrated deal them to folds.
+          rows to the last digit: AdaBoostNC, Bagging and BaggingRegressor draw rows (the last two
+          pass where they do not), Stacking, Calibrated and votes that learn their weights deal them
+          to folds.
 Weights   Tree methods that do not draw treat weights as repeated rows, and a weight of 0 as no row,
           to rounding, with min_samples_leaf=1 and without pruning, which count rows; above 100,000
           rows, up to where bins end. Calibrated uses weights for its function only, with a warning,
           where the base takes none.
 Members   Those of Voting and Stacking may be (name, classifier) pairs: members__svm__lam is a
-          parameter of ("svm", ExRM()), and members__0__lam one of the first in a plain list.
+          parameter of ("svm", ExRM()), and members__0__lam one of the first in a plain list. So
+          may those of VotingRegressor and StackingRegressor.
 Common    class_weight on every classifier; random_state a number, a RandomState or a Generator;
           n_jobs None, -1 or a number. Of an earlier fit nothing stays in a new one.
 """

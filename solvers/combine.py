@@ -1,4 +1,4 @@
-"""Combination: a vote, a stack, or calibrated probabilities from classifiers of any kind.
+"""Combination: a vote or a stack of classifiers or of regressors of any kind, and calibration.
 
 Problem   Given T members h_t, the ensemble is
 
@@ -6,33 +6,50 @@ Problem   Given T members h_t, the ensemble is
                 plurality   the class with the most votes, member t counting a_t
                 majority    the class with more than half of the votes, else "reject"
                 soft        the class of the largest  sum_t a_t Pr_t(c | x)
+                a_t is 1, given, or learned from e_t, the error of member t on rows that it was
+                not trained on, wrong rows counted as (n e + 1) / (n + 2), Laplace's rule:
+                log-odds        a_t ~ max(0, log( (K - 1) (1 - e_t) / e_t )),  K classes
+                inverse-error   a_t ~ 1 / e_t
+    VotingRegressor    H(x) = sum_t a_t h_t(x),  a_t >= 0 of sum 1: equal, given, or by the errors
+                E_it = h_t(x_i) - y_i of copies of the members that were not trained on row i:
+                inverse-error   a_t ~ 1 / mean_i w_i E_it^2
+                covariance      minimise over a >= 0 of sum 1:  a.C a,  C_ts = mean_i w_i E_it E_is
     Stacking    the class of the largest  LR_c(x) = sum_t A_tc Pr_t(c | x), where for each class c
 
                 minimise over A_c >= 0:  mean_i w_i ( [y_i = c] - sum_t A_tc Pr_t(c | x_i) )^2
 
                 with Pr_t(c | x_i) from a copy of member t that was not trained on row i.
                 Any classifier may take the place of this regression.
+    StackingRegressor  H(x) = sum_t a_t h_t(x), where
+
+                minimise over a >= 0:  mean_i w_i ( y_i - sum_t a_t h_t(x_i) )^2
+
+                with h_t(x_i) as above. Any regressor may take the place of this regression.
     Calibrated  Pr(+ | x) = g(f(x)) of one classifier with outputs f, g fitted on rows it was not
                 trained on:
                 platt       g(f) = 1 / (1 + exp(-(s f + o))): the least log-loss against the
                             targets (n+ + 1)/(n+ + 2) and 1/(n- + 2) instead of 1 and 0
                 isotonic    the best increasing g in squares, by pooling adjacent violators
 
-Method    The regressions are solved by an active set method on their T x T Gram matrices, Platt's
-          problem by Newton steps. `residual_` is their certified duality gap, and that of the
-          isotonic function. A vote solves nothing: its residual_ is None.
+Method    The regressions and the covariance weights are solved by an active set method on their
+          T x T Gram matrices, Platt's problem by Newton steps. `residual_` is their certified
+          duality gap, and that of the isotonic function. Other votes solve nothing: None.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 1; Ting, Witten, "Issues in
-          Stacked Generalization", JAIR 1999; Platt, "Probabilistic Outputs for Support Vector
-          Machines", 1999; Zadrozny, Elkan, ICML 2002 (isotonic); Lawson, Hanson, "Solving Least
-          Squares Problems", chapter 23 (active set).
-Departs   Rows are dealt to the folds in turn, class by class, so that nothing is drawn.
+          Stacked Generalization", JAIR 1999; Breiman, "Stacked Regressions", 1996; Perrone, Cooper,
+          "When Networks Disagree", 1993 (covariance); Platt, "Probabilistic Outputs for Support
+          Vector Machines", 1999; Zadrozny, Elkan, ICML 2002 (isotonic); Lawson, Hanson, "Solving
+          Least Squares Problems", chapter 23 (active set).
+Departs   Rows are dealt to the folds in turn, class by class or in the order of numbers y, so that
+          nothing is drawn.
           The final members and the calibrated classifier are trained on all rows.
 Symbols   paper         here       meaning                                    shape
           h_t(x)_c      votes      of the members, by class where K > 2       (n, T), (n, T, K)
           alpha_t       weights_   of the members                             (T,)
           alpha_kl      coef_      coefficients of the regressions            (T, K)
           P_kl          P          out-of-fold probabilities                  (T, n, K)
+          e_t           errors_    out-of-fold errors of the members          (T,)
 Use       m = Voting([ExRM(), DRM()]).fit(X, y); m.predict(X)
+          r = StackingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
           p = Calibrated(ExRM()).fit(X, y).predict_proba(X)
 Origin    ensolve, solvers/combine.py, MIT licence
 """
@@ -41,6 +58,7 @@ import ast
 import copy
 import inspect
 import json
+import math
 import operator
 import os
 import platform
@@ -109,8 +127,57 @@ def _has_majority(H, weights):
     return np.abs(H) > 0 if H.ndim == 1 else 2.0 * H.max(axis=1) - weights.sum() > 0
 
 
+# -- weights learned from errors ------------------------------------------------------------------
+def _smoothed(wrong, w):
+    """Error of a member: the share of wrong rows, with weights w, as if there were one more wrong
+    and one more right among the n rows that have weight."""
+    n = np.count_nonzero(w)
+    return (n * np.average(wrong, weights=w) + 1.0) / (n + 2.0)
+
+
+def _log_odds(error, K):
+    """Best weight in a vote of independent members whose errors fall on all other classes alike."""
+    return max(np.log((K - 1.0) * (1.0 - error) / error), 0.0)
+
+
+def _inverse(E, w):
+    """Weights of sum 1, inverse to the mean squares of the errors E (n, T), weights w of sum 1.
+    Members without error share all of it."""
+    square = w @ (E / max(np.abs(E).max(), VANISHING)) ** 2
+    least = square.min()
+    a = least / square if least > 0 else (square == 0).astype(np.float64)
+    return a / a.sum()
+
+
+def _least_squares(E, w):
+    """min over a >= 0 of sum 1 of sum_i w_i (E a)_i^2, E (n, T) any errors, weights w of sum 1.
+
+    Returns a, the objective and its certified gap.
+    """
+    size = max(np.abs(E).max(), VANISHING)  # Squares of small numbers would be 0.
+    E = E / size
+    WE = w[:, None] * E
+    C = E.T @ WE
+    square = C.diagonal()
+    unit = square.min()
+    if unit > VANISHING:
+        # The least u.C u / unit + (1 - sum u)^2 over u >= 0 has u in the direction of a.
+        scale = np.sqrt(square / unit + 1.0)
+        a = _active_set((C / unit + 1.0) / np.outer(scale, scale), 1.0 / scale) / scale
+    else:
+        a = (square <= VANISHING).astype(np.float64)
+    a /= a.sum()
+    error = E @ a
+    primal = w @ error**2
+
+    # No average of the members can be nearer to zero than its part along these errors.
+    bound = max((error @ WE).min(), 0.0) ** 2 / primal if primal > 0 else 0.0
+    return a, size**2 * primal, size**2 * max(primal - bound, EPS * primal)
+
+
 # -- stacking -------------------------------------------------------------------------------------
 CHANGES = 10  # The active set changes at most so often for each member; once or twice is usual.
+ROUNDING = 8 * EPS  # A product is no more than 0 if it is so small beside the sum of its terms.
 
 
 def _stack(P, codes, w):
@@ -126,8 +193,20 @@ def _stack(P, codes, w):
     return coef, sum(part[1] for part in parts), sum(part[2] for part in parts)
 
 
+def _stack_numbers(P, y, w):
+    """The regression of numbers y on the predictions P (n, T), both of any size, by members.
+
+    Returns its coefficients (T,), its objective and its gap.
+    """
+    unit = max(np.abs(y).max(), VANISHING)
+    sizes = np.abs(P).max(axis=0)
+    sizes = np.where(sizes > VANISHING * max(unit, 1.0), sizes, np.inf)
+    x, objective, gap = _regress(P / sizes, y / unit, w)
+    return x * (unit / sizes), unit**2 * objective, unit**2 * gap
+
+
 def _regress(A, b, w):
-    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T) >= 0, weights w of sum 1.
+    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T), weights w of sum 1.
 
     Returns x, the objective and its certified gap.
     """
@@ -136,12 +215,22 @@ def _regress(A, b, w):
     error = b - A @ x
     primal = w @ error**2
 
-    # The errors, shifted until no column has a positive product with them, are a dual point.
-    used = WA.sum(0) > 0
-    shift = (error @ WA[:, used] / WA[:, used].sum(0)).max(initial=0.0)
-    dual = error - shift
+    # The errors, shifted until no column has a positive product with them, are a dual point. The
+    # shift is by a constant if no number is below 0, else by what all columns in use feel alike.
+    signed = A.min() < 0
+    way, felt = 1.0, WA.sum(0)
+    if signed:
+        free = x > 0
+        G = A[:, free].T @ WA[:, free]
+        way = 2.0 * A[:, free] @ np.linalg.lstsq(G, np.ones(free.sum()), rcond=None)[0]
+        felt = 0.5 * way @ WA  # It goes twice as far as it has to, to be safe from rounding.
+    used = felt > 0
+    shift = (error @ WA[:, used] / felt[used]).max(initial=0.0)
+    dual = error - shift * way
     square = w @ dual**2
     bound = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
+    if signed and (dual @ WA > ROUNDING * (np.abs(dual) @ np.abs(WA))).any():
+        bound = 0.0  # Columns cancel each other, and no shift is right for all.
     return x, primal, max(primal - bound, EPS * primal)
 
 
@@ -321,7 +410,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 1
+# >>> shared: estimator 2
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
@@ -730,7 +819,7 @@ class _Estimator:
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
         if self.class_weight is not None:
-            weight = weight * self._class_factors(np.bincount(codes, weight))[codes.astype(np.intp)]
+            weight = weight * self._class_factors(codes, weight)[codes.astype(np.intp)]
             if not np.bincount(codes, weight).all():
                 raise ValueError(f"{who}: sample_weight times class_weight underflows; scale them")
         if self._multi_class:
@@ -739,10 +828,12 @@ class _Estimator:
         signs -= 1.0
         return X, signs, weight
 
-    def _class_factors(self, totals):
-        """Factor of each class; "balanced" gives all classes, of these weights, the same."""
+    def _class_factors(self, codes, weight):
+        """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
+        the same in any order of the rows."""
         who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
         if not isinstance(given, dict):
+            totals = np.array([math.fsum(weight[codes == k]) for k in range(len(known))])
             return totals.sum() / (totals.size * totals)
         for label in given:
             if not any(label == c for c in known):
@@ -785,9 +876,11 @@ class _Estimator:
         where that asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.trace_.append(self.objective_)
-        info = {"objective": self.objective_} | info
         if "residual" in info:
             self.residual_ = info["residual"]
+        if not self.verbose and self.callback is None:
+            return False
+        info = {"objective": self.objective_} | info
         if self.verbose:
             known = [(name, value) for name, value in info.items() if value is not None]
             texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
@@ -1139,6 +1232,49 @@ class _Nested(_Model):
 # <<< shared: nested
 
 
+# >>> shared: regressor 1
+def r_squared(y, found, weight):
+    """The part of the variance of y that is explained; of a constant y, 1 or 0."""
+    rest = np.average((y - found) ** 2, weights=weight)
+    whole = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+    return float(1.0 - rest / whole) if whole > 0 else float(rest == 0)
+
+
+class _Regressor:
+    """What estimators share whose y are numbers. It stands before the other bases of a class."""
+
+    _estimator_type = "regressor"
+
+    def _check_fit(self, X, y, sample_weight):
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        return X, self._targets(y), weight
+
+    def _targets(self, y):
+        """y as finite numbers whose squares are finite."""
+        who = type(self).__name__
+        if y.dtype.kind in "cmM":
+            raise ValueError(f"{who}: y must hold real numbers, got dtype {y.dtype}")
+        try:
+            y = np.ascontiguousarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{who}: y must hold numbers ({error})") from None
+        if not (np.abs(y) < BOUND).all():
+            raise ValueError(
+                f"{who}: Input y contains NaN or infinity, or a number of {BOUND:g} or more; drop "
+                "such rows, or change the unit of y"
+            )
+        return y
+
+    def score(self, X, y, sample_weight=None):
+        """R^2: the part of the variance of y that is explained; of a constant y, 1 or 0."""
+        found = self.predict(X)
+        y = self._targets(self._check_y(y, found.size))
+        return r_squared(y, found, self._check_weight(sample_weight, found.size))
+
+
+# <<< shared: regressor
+
+
 # >>> shared: members 1
 def takes_nan(member):
     """Whether a member takes missing values: as ours say, or the tags of scikit-learn's."""
@@ -1251,6 +1387,20 @@ class _BuiltIn(_Model):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
+def _lines(X, goals, w):
+    """Least squares for each of the goals (n, K), weights w of sum 1: coefficients and intercept,
+    (K, d + 1)."""
+    mean = w @ X
+    share = w @ goals
+    Z = X - mean
+    spread = _deviations(X, Z, mean, w)
+    Z /= spread
+    ZW = Z.T * w
+    H = ZW @ Z + PENALTY * np.eye(len(mean))
+    coef = np.linalg.solve(H, ZW @ (goals - share)).T / spread
+    return np.column_stack([coef, share - coef @ mean])
+
+
 class _Linear(_BuiltIn):
     """Least squares on the indicators of the classes: coefficients, then the intercept."""
 
@@ -1259,15 +1409,7 @@ class _Linear(_BuiltIn):
         return d + 1
 
     def _learn(self, X, onehot, w):
-        mean = w @ X
-        share = w @ onehot
-        Z = X - mean
-        spread = _deviations(X, Z, mean, w)
-        Z /= spread
-        ZW = Z.T * w
-        H = ZW @ Z + PENALTY * np.eye(len(mean))
-        coef = np.linalg.solve(H, ZW @ (onehot - share)).T / spread
-        return np.column_stack([coef, share - coef @ mean])
+        return _lines(X, onehot, w)
 
     def _outputs(self, X):
         """Values of the regressions, (n, K); the combination looks whether they are bounded."""
@@ -1360,13 +1502,72 @@ class _Centroid(_Bayes):
     pooled = True
 
 
+class _Line(_Model):
+    """Least squares on numbers: a small regressor, whose state is the coefficients, then the
+    intercept."""
+
+    _estimator_type = "regressor"
+
+    def __init__(self):
+        self._set(locals())
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Train on rows that the combination around the member has checked."""
+        self.n_features_in_ = X.shape[1]
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.state_ = self._learn(X, y, w / w.sum())
+        self.converged_ = True
+        return self
+
+    @staticmethod
+    def width(d):
+        return d + 1
+
+    def _learn(self, X, y, w):
+        return _lines(X, y[:, None], w)[0]
+
+    def _is_intact(self):
+        return super()._is_intact() and self._holds("state_", (self.width(self.n_features_in_),))
+
+    def predict(self, X):
+        """Number for each row, (n,); the combination looks whether they are bounded."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return X @ self.state_[:-1] + self.state_[-1]
+
+
+class _Parabola(_Line):
+    """Least squares on features of unit variance and their squares: means, 1 / deviations,
+    coefficients of both, intercept."""
+
+    @staticmethod
+    def width(d):
+        return 4 * d + 1
+
+    def _learn(self, X, y, w):
+        mean = w @ X
+        Z = X - mean
+        spread = _deviations(X, Z, mean, w)
+        Z /= spread
+        line = _lines(np.hstack([Z, Z * Z]), y[:, None], w)[0]
+        return np.concatenate([mean, 1.0 / spread, line])
+
+    def predict(self, X):
+        """Number for each row, (n,)."""
+        d = X.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = (X - self.state_[:d]) * self.state_[d : 2 * d]
+            return np.hstack([Z, Z * Z]) @ self.state_[2 * d : -1] + self.state_[-1]
+
+
 BUILT_IN = {"linear": _Linear, "bayes": _Bayes, "centroid": _Centroid}
+REGRESSORS = {"linear": _Line, "quadratic": _Parabola}
 
 
 # -- lists of members and folds -------------------------------------------------------------------
-def _is_member(v):
-    """Whether a value is the name of a built-in member or a classifier."""
-    return v in BUILT_IN if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
+def _is_member(v, built_in):
+    """Whether a value is the name of a built-in member or an object that learns."""
+    return v in built_in if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
 
 
 def _pairs(members):
@@ -1379,23 +1580,30 @@ def _pairs(members):
     ]  # fmt: skip
 
 
-def _are_members(members):
+def _are_members(members, built_in):
     """Whether all are members, and the names that were given can be told apart."""
     parts = _pairs(members)
     given = [part[0] for part in members if isinstance(part, tuple)]
     good = all(isinstance(name, str) and name and "__" not in name for name in given)
     good = good and len({*given}) == len(given)
-    return bool(parts) and good and all(_is_member(member) for _, member in parts)
+    return bool(parts) and good and all(_is_member(member, built_in) for _, member in parts)
 
 
-def _fitted(spec, X, labels, weight):
-    """A fitted copy of a member; weight None is not passed on."""
-    member = BUILT_IN[spec]() if isinstance(spec, str) else copy.deepcopy(spec)
-    return fit_member(member, X, labels, weight)
+def _given_weights(who, weights, T):
+    """The weights of T members as they were given; ones where there are none, or a rule."""
+    if weights is None or isinstance(weights, str):
+        return np.ones(T)
+    weights = np.array(weights, float)
+    if weights.shape != (T,):
+        raise ValueError(f"{who}: {T} members need as many weights: {weights.size}")
+    return weights
 
 
 def _folds(who, cv, codes, weight):
-    """Pairs (training rows, test rows); rows without weight are in none where cv is a number."""
+    """Pairs (training rows, test rows); rows without weight are in none where cv is a number.
+
+    codes are the classes of the rows, or, as float64, their numbers y.
+    """
     n = codes.size
 
     # The caller's own folds are checked only.
@@ -1407,10 +1615,12 @@ def _folds(who, cv, codes, weight):
             raise ValueError(f"{who}: the training parts of cv must hold numbers of the {n} rows")
         return pairs
 
-    # The rows are dealt in turn, class by class.
+    # The rows are dealt in turn, class by class or in the order of y.
     fold = np.full(n, -1)
     used = np.flatnonzero(weight > 0)
-    if np.bincount(codes[used]).min() < 2:
+    if used.size < 2:
+        raise ValueError(f"{who}: cross-validation needs at least 2 rows, there is 1 sample")
+    if codes.dtype.kind != "f" and np.bincount(codes[used]).min() < 2:
         raise ValueError(f"{who}: cross-validation needs at least 2 rows of each class")
     fold[used[np.argsort(codes[used], kind="stable")]] = np.arange(used.size) % cv
     pairs = [((fold >= 0) & (fold != k), fold == k) for k in range(cv)]
@@ -1422,8 +1632,9 @@ OUTSIDE = 1e-6  # A member's probabilities may be outside of 0 to 1 by so much.
 
 
 class _Combined(_Nested):
-    """What the three share: members by name or as objects, their outputs, model files."""
+    """What all share: members by name or as objects, their outputs, model files."""
 
+    _built_in = BUILT_IN
     _own_members = tuple(BUILT_IN.values())
     _role = "member"
 
@@ -1525,19 +1736,34 @@ class _Combined(_Nested):
             )
         return f
 
+    def _goals(self, codes):
+        """What members learn, from the numbers of the classes."""
+        return self.classes_[codes]
+
+    def _fitted(self, spec, X, goals, weight):
+        """A fitted copy of a member; weight None is not passed on."""
+        member = self._built_in[spec]() if isinstance(spec, str) else copy.deepcopy(spec)
+        return fit_member(member, X, goals, weight)
+
+    def _outputs(self, spec, X, codes, passed, output):
+        """Output on the rows that a member is trained on, and the member; passed are the weights
+        for it, or None."""
+        member = spec if self.prefit else self._fitted(spec, X, self._goals(codes), passed)
+        return output(member, X), member
+
     def _out_of_fold(self, spec, X, codes, weight, passed, output):
         """Output of copies that were not trained on the row, and the member trained on all rows;
         passed are the weights for the members, or None."""
         if self.prefit:
             return output(spec, X), spec
-        labels = self.classes_[codes]
+        goals = self._goals(codes)
         values = None
         for train, test in _folds(type(self).__name__, self.cv, codes, weight):
             part = None if passed is None else passed[train]
-            found = output(_fitted(spec, X[train], labels[train], part), X[test])
+            found = output(self._fitted(spec, X[train], goals[train], part), X[test])
             values = np.zeros((codes.size, *found.shape[1:])) if values is None else values
             values[test] = found
-        return values, _fitted(spec, X, labels, passed)
+        return values, self._fitted(spec, X, goals, passed)
 
     def _finish(self):
         """Set what is known after the last iteration."""
@@ -1561,7 +1787,7 @@ class _Combined(_Nested):
         specs = self._specs()[:T]
         good = good and [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
         good = good and all(
-            type(member) is BUILT_IN[spec]
+            type(member) is self._built_in[spec]
             for member, spec in zip(self.estimators_, specs, strict=True)
             if isinstance(spec, str)
         )
@@ -1576,10 +1802,28 @@ MEMBERS = (
     "a list of classifiers (objects with fit and predict), of pairs (name, classifier) whose "
     "names differ and have no '__' in them, or of linear, bayes, centroid"
 )
-WEIGHTS = f"None or finite numbers >= 0, not all 0, of a sum below {BOUND:g}"
+OF_NUMBERS = (
+    "a list of regressors (objects with fit and predict), of pairs (name, regressor) whose names "
+    "differ and have no '__' in them, or of linear, quadratic"
+)
+NUMBERS = f"None or finite numbers >= 0, not all 0, of a sum below {BOUND:g}"
+WEIGHTS = f"{NUMBERS}, or one of 'log-odds', 'inverse-error'"
+WEIGHTS_OF_NUMBERS = f"{NUMBERS}, or one of 'inverse-error', 'covariance'"
+FOLDS = "an integer >= 2 or a list of pairs of training and test rows"
+
+
+def _are_weights(v, *rules):
+    """Whether these are weights of members, or one of the rules that learn some."""
+    if v is None or isinstance(v, str):
+        return v is None or v in rules
+    return np.min(v) >= 0 and 0 < sum(map(float, v)) < BOUND
+
+
 KINDS |= {
-    MEMBERS: _are_members,
-    WEIGHTS: lambda v: v is None or np.min(v) >= 0 and 0 < sum(map(float, v)) < BOUND,
+    MEMBERS: lambda v: _are_members(v, BUILT_IN),
+    OF_NUMBERS: lambda v: _are_members(v, REGRESSORS),
+    WEIGHTS: lambda v: _are_weights(v, "log-odds", "inverse-error"),
+    WEIGHTS_OF_NUMBERS: lambda v: _are_weights(v, "inverse-error", "covariance"),
     "a list of pairs of training and test rows": lambda v: len(v) > 0,
 }
 
@@ -1597,12 +1841,18 @@ class Voting(_Combined):
         The class with the most votes; the one with more than half of the votes, else `reject`; the
         one of the largest mean probability, from members with predict_proba; or the one of the
         largest mean of the members' decision functions, which should be of a similar size.
-    weights : None or list of numbers >= 0
-        Weight of each member; None: equal.
+    weights : None, list of numbers >= 0, "log-odds" or "inverse-error"
+        Weight of each member; None: equal. A rule learns them from the error e of each member in
+        cross-validation: max(0, log((K - 1) (1 - e) / e)) for K classes, which is best for members
+        that err independently, or 1 / e. On few rows such weights may do worse than equal ones.
+        Members that are all no better than chance get equal ones.
     reject : None or a label
         What predict returns for rows without a majority; how="majority" only, which needs it.
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Number of folds, or the folds, for weights that are learned.
     prefit : bool
-        Whether the members are fitted already; they are then used as they are.
+        Whether the members are fitted already; they are then used as they are. To learn weights, X,
+        y should be rows that they do not know: on those they were trained on, errors are too low.
     class_weight : None, "balanced" or dict
         Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
     verbose : int
@@ -1615,8 +1865,12 @@ class Voting(_Combined):
     Attributes
     ----------
     estimators_, named_estimators_ : the fitted members, and the same by name or number
-    weights_ (T,) : their weights, of sum 1 for "soft" and "average"
-    objective_, trace_ : share of wrong training rows, and that of the first 1, 2, ... members
+    weights_ (T,) : their weights, of sum 1 for "soft" and "average"; else, if learned, parts of
+        the largest
+    errors_ (T,) : if weights are learned, the error of each member, (n e + 1) / (n + 2) for a share
+        e of n rows
+    objective_, trace_ : share of wrong training rows, out of fold if weights are learned, and that
+        of the first 1, 2, ... members
     n_iter_, converged_, residual_ : members, True, None: nothing is optimised
     classes_, n_features_in_ : as in scikit-learn
 
@@ -1632,10 +1886,11 @@ class Voting(_Combined):
         "prefit": "True or False",
         "how": "one of 'plurality', 'majority', 'soft', 'average'",
         "weights": WEIGHTS,
+        "cv": FOLDS,
     }
 
     def __init__(
-        self, members="linear,bayes,centroid", how="plurality", weights=None, reject=None,
+        self, members="linear,bayes,centroid", how="plurality", weights=None, reject=None, cv=5,
         prefit=False, class_weight=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
@@ -1645,22 +1900,22 @@ class Voting(_Combined):
         """Train the members on X (n, d) and y; sample_weight is passed on to them."""
         self._check_params()
         specs = _pairs(self.members)
-        T = len(specs)
-        weights = np.ones(T) if self.weights is None else np.array(self.weights, float)
-        if weights.shape != (T,):
-            raise ValueError(f"Voting: {T} members need as many weights: {weights.size}")
+        weights = _given_weights("Voting", self.weights, len(specs))
         X, codes, row_weight = self._check_fit(X, y, sample_weight)
         if self.how == "majority":
             self._check_reject()
-        labels = self.classes_[codes]
         passed = row_weight if self._is_weighted(sample_weight) else None
         self.estimators_ = []
         self.trace_ = []
         H = 0.0
         for t, (name, spec) in enumerate(specs):
-            member = spec if self.prefit else _fitted(spec, X, labels, passed)
+            if isinstance(self.weights, str):
+                vote, member = self._out_of_fold(spec, X, codes, row_weight, passed, self._vote)
+                weights[t] = self._learn_weight(_smoothed(_winners(vote) != codes, row_weight))
+            else:
+                vote, member = self._outputs(spec, X, codes, passed, self._vote)
             self.estimators_.append(member)
-            H = H + weights[t] * self._vote(member, X)
+            H = H + weights[t] * vote
             error = np.average(_winners(H) != codes, weights=row_weight)
             self._set_weights(weights[: t + 1])
             self.converged_ = False  # The callback may use the model of the members so far.
@@ -1668,11 +1923,21 @@ class Voting(_Combined):
                 break
         return self._finish()
 
+    def _learn_weight(self, error):
+        """Weight of the next member by the rule that was asked for."""
+        self.errors_ = np.append(getattr(self, "errors_", []), error)
+        return (
+            1.0 / error if self.weights == "inverse-error" else _log_odds(error, len(self.classes_))
+        )
+
     def _set_weights(self, weights):
         """Set the weights of the members so far; whole numbers stay so, and ties are exact."""
         weights = weights if weights.any() else np.ones_like(weights)
-        hard = self.how in ("plurality", "majority")
-        self.weights_ = weights if hard else weights / weights.sum()
+        if self.how in ("soft", "average"):
+            weights = weights / weights.sum()
+        elif isinstance(self.weights, str):
+            weights = weights / weights.max()
+        self.weights_ = weights
 
     def votes(self, X):
         """Vote of every member, (n, T), or (n, T, K) with a column a class for K > 2 classes."""
@@ -1779,7 +2044,7 @@ class Stacking(_Combined):
         "members": MEMBERS,
         "prefit": "True or False",
         "meta": "'linear' or an object with fit and predict",
-        "cv": "an integer >= 2 or a list of pairs of training and test rows",
+        "cv": FOLDS,
         "tol": "a number > 0",
     }
 
@@ -1809,7 +2074,7 @@ class Stacking(_Combined):
             rows = _side_by_side(P)
             labels = self.classes_[codes]
             self.weights_ = np.ones(1)
-            self.meta_ = _fitted(self.meta, rows, labels, passed)
+            self.meta_ = self._fitted(self.meta, rows, labels, passed)
             self.converged_ = False  # The callback may use the model.
             error = np.average(np.asarray(self.meta_.predict(rows)) != labels, weights=weight)
             self._report(len(P), error, residual=None)
@@ -1877,6 +2142,235 @@ def _side_by_side(P):
     return np.hstack([p[:, 1:] if p.shape[1] == 2 else p for p in P])
 
 
+class _CombinedRegressor(_Regressor, _Combined):
+    """What combinations of regressors share: y are numbers, and so are the members' outputs."""
+
+    _built_in = REGRESSORS
+    _own_members = tuple(REGRESSORS.values())
+
+    def _goals(self, codes):
+        """What members learn: the numbers y."""
+        return codes
+
+    def _predictions(self, member, X):
+        """A member's prediction for each row, (n,)."""
+        found = np.asarray(member.predict(X))
+        if found.shape != (X.shape[0],) or found.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{self._name(member)} predicts {found.dtype} of shape {found.shape}, not one "
+                "number a row; choose regressors"
+            )
+        found = found.astype(np.float64)
+        if not _are_bounded(found):
+            raise ValueError(
+                f"{self._name(member)} predicts {found.min():g} to {found.max():g}; scale X and y: "
+                f"predictions have to be numbers below {BOUND:g}"
+            )
+        return found
+
+    def votes(self, X):
+        """Prediction of every member, (n, T)."""
+        X = self._check_X(X)
+        return np.column_stack([self._predictions(member, X) for member in self.estimators_])
+
+    def predict(self, X):
+        """Number for each row, (n,): the weighted sum of the members' predictions."""
+        return self.votes(X) @ self.weights_
+
+    def _show(self, P, objective, gap, name):
+        """Report the model of the members so far, with predictions P; True if the callback asks to
+        stop. gap is None if nothing was optimised."""
+        self.converged_ = False  # The callback may use the model.
+        residual = None if gap is None else float(gap / max(1.0, objective))
+        return self._report(len(P), objective, residual=residual, name=name)
+
+    def _holds_results(self):
+        return self._holds("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
+
+
+class VotingRegressor(_CombinedRegressor):
+    """Average of several regressors.
+
+    Parameters
+    ----------
+    members : list of regressors, or of pairs (name, regressor), or a text of names with commas
+        Objects with fit and predict; each is copied and trained on all rows. The built-in ones are
+        "linear" (least squares) and "quadratic" (the same with the squares of the features).
+        members__0__loss is the loss of the first; members__gb__loss that of ("gb", regressor).
+    weights : None, list of numbers >= 0, "inverse-error" or "covariance"
+        Weight of each member; None: equal. A rule learns them from the errors of the members in
+        cross-validation: inverse to their mean squares, which is best for errors that are not
+        correlated, or those of the average of least squares. On few rows such weights may do worse
+        than equal ones.
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Number of folds, or the folds, for weights that are learned.
+    prefit : bool
+        Whether the members are fitted already; they are then used as they are. To learn weights, X,
+        y should be rows that they do not know: on those they were trained on, errors are too low.
+    tol : float > 0
+        Target for `residual_`.
+    verbose : int
+        1 prints one line after every member.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every member; True stops. The model is
+        then that of the members so far.
+
+    Attributes
+    ----------
+    estimators_, named_estimators_ : the fitted members, and the same by name or number
+    weights_ (T,) : their weights, of sum 1
+    errors_ (T,) : if weights are learned, the mean squared error of each member, out of fold
+    objective_, trace_ : mean squared error on the training rows, out of fold if weights are
+        learned, with all, and the first 1, 2, ... members
+    residual_ : certified duality gap / max(1, objective_) of weights="covariance"; else None
+    n_iter_, converged_ : members, residual_ <= tol or nothing was optimised
+    n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = VotingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
+    >>> model.predict(X), model.score(X, y)
+    """
+
+    _rules = {
+        "members": OF_NUMBERS,
+        "weights": WEIGHTS_OF_NUMBERS,
+        "cv": FOLDS,
+        "prefit": "True or False",
+        "tol": "a number > 0",
+    }
+
+    def __init__(
+        self, members="linear,quadratic", weights=None, cv=5, prefit=False, tol=1e-9, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Train the members on X (n, d) and numbers y; sample_weight is passed on to them."""
+        self._check_params()
+        pairs = _pairs(self.members)
+        given = _given_weights("VotingRegressor", self.weights, len(pairs))
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        passed = weight if self._is_weighted(sample_weight) else None
+        self.estimators_ = []
+        self.trace_ = []
+        P = []
+        for name, spec in pairs:
+            if isinstance(self.weights, str):
+                p, member = self._out_of_fold(spec, X, y, weight, passed, self._predictions)
+            else:
+                p, member = self._outputs(spec, X, y, passed, self._predictions)
+            P.append(p)
+            self.estimators_.append(member)
+            objective, gap = self._weigh(P, y, weight, given[: len(P)])
+            if self._show(P, objective, gap, name):
+                break
+        return self._finish()
+
+    def _weigh(self, P, y, weight, given):
+        """Set the weights of the members so far, with predictions P; returns the mean squared error
+        of their average, and the gap where it was minimised."""
+        w = weight[weight > 0] / weight.sum()
+        E = (np.array(P) - y)[:, weight > 0].T
+        if isinstance(self.weights, str):
+            self.errors_ = w @ E**2
+        if self.weights == "covariance":
+            self.weights_, objective, gap = _least_squares(E, w)
+            return objective, gap
+        a = given if given.any() else np.ones(len(P))
+        self.weights_ = _inverse(E, w) if self.weights == "inverse-error" else a / a.sum()
+        return w @ (E @ self.weights_) ** 2, None
+
+
+class StackingRegressor(_CombinedRegressor):
+    """Regressor on top of the out-of-fold predictions of others.
+
+    Parameters
+    ----------
+    members : list of regressors, or of pairs (name, regressor), or a text of names with commas
+        As in VotingRegressor.
+    meta : "linear" or a regressor
+        Regression without a constant and with coefficients >= 0 on the members' predictions; or an
+        object with fit and predict that gets them side by side, (n, T).
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Number of folds, or the folds.
+    prefit : bool
+        Whether the members are fitted already; X, y should then be rows that they do not know.
+    tol : float > 0
+        Target for `residual_`.
+    verbose : int
+        1 prints one line after every member.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every member; True stops. The model is
+        then that of the members so far. If meta is a regressor: once, at the end.
+
+    Attributes
+    ----------
+    estimators_, named_estimators_ : the members, trained on all rows, and the same by name
+    weights_ (T,) : coefficients of the regression; one weight of 1 if meta is a regressor
+    meta_ : the fitted regressor, if meta is one
+    objective_, trace_ : mean squared error out of fold of the regression on all, and the first 1,
+        2, ... members; that of the regressor on top on its training rows
+    residual_ : certified duality gap / max(1, objective_); None if meta is a regressor
+    n_iter_, converged_ : members, residual_ <= tol
+    n_features_in_ : as in scikit-learn
+
+    Example
+    -------
+    >>> model = StackingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
+    >>> model.weights_, model.score(X, y)
+    """
+
+    _rules = Stacking._rules | {"members": OF_NUMBERS}
+
+    def __init__(
+        self, members="linear,quadratic", meta="linear", cv=5, prefit=False, tol=1e-9, verbose=0,
+        callback=None,
+    ):  # fmt: skip
+        self._set(locals())
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and numbers y; sample_weight counts for members and on top of them."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        passed = weight if self._is_weighted(sample_weight) else None
+        linear = isinstance(self.meta, str)
+        w = weight[weight > 0] / weight.sum()
+        self.estimators_ = []
+        self.trace_ = []
+        P = []
+        for name, spec in _pairs(self.members):
+            p, member = self._out_of_fold(spec, X, y, weight, passed, self._predictions)
+            P.append(p[weight > 0])
+            self.estimators_.append(member)
+            if linear:
+                self.weights_, *found = _stack_numbers(np.array(P).T, y[weight > 0], w)
+                if self._show(P, *found, name):
+                    break
+        if not linear:
+            rows, goals = np.array(P).T.copy(), y[weight > 0]
+            part = None if passed is None else passed[weight > 0]
+            self.weights_ = np.ones(1)
+            self.meta_ = self._fitted(self.meta, rows, goals, part)
+            error = self._predictions(self.meta_, rows) - goals
+            self._show(P, w @ error**2, None, type(self.meta).__name__)
+        return self._finish()
+
+    def votes(self, X):
+        """Prediction of every member, (n, T); (n, 1) if meta is a regressor: its prediction."""
+        votes = super().votes(X)
+        return self._predictions(self.meta_, votes)[:, None] if hasattr(self, "meta_") else votes
+
+    def _holds_results(self):
+        if isinstance(self.meta, str):
+            return not hasattr(self, "meta_") and super()._holds_results()
+        good = self._holds("weights_", (1,)) and self.weights_[0] == 1
+        return good and self.meta_.n_features_in_ == len(self.estimators_)
+
+
 class Calibrated(_Combined):
     """Probabilities for a classifier of two classes.
 
@@ -1923,7 +2417,7 @@ class Calibrated(_Combined):
     _rules = {
         "base": "one of 'linear', 'bayes', 'centroid' or an object with fit and predict",
         "method": "one of 'platt', 'isotonic'",
-        "cv": "an integer >= 2 or a list of pairs of training and test rows",
+        "cv": FOLDS,
         "prefit": "True or False",
         "max_iter": "an integer >= 1",
         "tol": "a number > 0",
@@ -2007,6 +2501,10 @@ if __name__ == "__main__":
         print(f"{model!r}: accuracy {model.score(blobs, labels):.3f}, "
               f"weights {np.round(model.weights_, 3)}")  # fmt: skip
     assert model.residual_ <= model.tol and (np.diff(model.trace_) <= 0).all()
+    for model in (VotingRegressor(weights="covariance"), StackingRegressor()):
+        model.fit(blobs[:, 1:], blobs[:, 0])
+        print(f"{model!r}: weights {np.round(model.weights_, 3)}, gap {model.residual_:.1e}")
+        assert model.residual_ <= model.tol
     for model in (Calibrated(), Calibrated(method="isotonic")):
         p = model.fit(blobs[200:], labels[200:]).predict_proba(blobs[200:])[:, 1]
         print(f"{model!r}: mean probability {p.mean():.3f}, gap {model.residual_:.1e}")

@@ -39,6 +39,10 @@ from typing import NamedTuple
 import numpy as np
 
 PRODUCT_ROWS = 2**16  # A product has at most so many rows: its counts are then exact in float32.
+LOOKS = (  # Colours and markers of ensembles in a diagram; in grey print the markers still differ.
+    ("#000000", "o"), ("#0072b2", "s"), ("#d55e00", "^"), ("#009e73", "D"), ("#8c3f7a", "v"),
+    ("#7f6000", "P"), ("#56b4e9", "X"), ("#808080", "p"),
+)  # fmt: skip
 BOUND = 1e150  # Numbers from here on are refused: sums of their squares have to be finite.
 
 
@@ -71,13 +75,7 @@ def double_fault(votes, y):
 def pairwise(votes, y=None):
     """All measures as a dict: name -> (T, T) array; double_fault only if y is given."""
     table, both_wrong = _tables(votes, y)
-    values = {
-        "disagreement": _disagreement(*table),
-        "correlation": _correlation(*table),
-        "q_statistic": _q_statistic(*table),
-        "kappa": _kappa(*table),
-    }
-    return values if y is None else values | {"double_fault": both_wrong}
+    return _measures(table) if y is None else _measures(table) | {"double_fault": both_wrong}
 
 
 def over_pairs(values):
@@ -95,19 +93,32 @@ def kappa_error(votes, y):
 def averages(votes, y, weights=None):
     """Mean over the pairs of every measure, the members' mean error, and the mean ambiguity of
     their -1/+1 votes with `weights` (None: equal ones), as a dict."""
-    values = pairwise(votes, y)
-    if len(values["kappa"]) < 2:
-        raise ValueError("averages over pairs of members need two members, got one")
-    means = {name: float(over_pairs(value).mean()) for name, value in values.items()}
-    means["member_error"] = float(np.diag(values["double_fault"]).mean())
     read = _read(votes, y)
-    signs = np.where(read.votes >= read.least, 1.0, -1.0)
-    return means | {"ambiguity": float(ambiguity(signs, weights, read.positive).ambiguity.mean())}
+    T = read.votes.shape[1]
+    if T < 2:
+        raise ValueError("averages over pairs of members need two members, got one")
+
+    # Small ensembles spend most time on asking for memory: the ambiguity is found in one array, and
+    # of the tables only the pairs are kept.
+    weights = _weights(weights, T)
+    weights = weights / weights.sum()
+    apart = np.where(read.votes >= read.least, 1.0, -1.0)
+    apart -= (apart @ weights)[:, None]
+    apart *= apart
+    around = float((apart @ weights).mean())
+    del apart
+    table, both_wrong = _count(*read)
+    pairs = np.flatnonzero(~np.tri(T, dtype=bool))  # as `over_pairs`
+    table = [part.take(pairs) for part in table]
+    values = _measures(table) | {"double_fault": both_wrong.take(pairs)}
+    means = {name: float(value.sum() / value.size) for name, value in values.items()}
+    return means | {"member_error": float(np.diag(both_wrong).mean()), "ambiguity": around}
 
 
-def kappa_error_figure(clouds, title):
-    """Kappa-error diagram as a Figure of matplotlib: a dot for each pair of members, a cross at the
-    centre of each ensemble. `clouds` holds the points of kappa_error by the ensemble's name."""
+def kappa_error_figure(clouds, title, errors=None):
+    """Kappa-error diagram as a Figure of matplotlib: a dot for each pair of members, a mark at the
+    centre of each ensemble. `clouds` holds the points of kappa_error by the ensemble's name,
+    `errors` the errors of the ensembles themselves, to which a line from the centre leads."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -115,25 +126,45 @@ def kappa_error_figure(clouds, title):
         raise ImportError(text) from None
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     axes = figure.add_subplot(
-        title=title,
-        xlabel="kappa, agreement of two members beyond chance",
-        ylabel="mean error of the two",
+        xlabel="kappa, agreement of two members beyond chance", ylabel="mean error of the two"
     )
+    axes.set_title(title, wrap=True)
 
-    # The dots of all ensembles, then their centres above the dots.
-    for k, (kappas, errors) in enumerate(clouds.values()):
-        size, solid = (7, 0.25) if len(kappas) > 500 else (25, 0.6)
+    # The dots of all ensembles, then their centres above the dots, then the ensembles.
+    looks = [LOOKS[k % len(LOOKS)] for k in range(len(clouds))]
+    for (colour, marker), (kappas, points) in zip(looks, clouds.values(), strict=True):
+        size, solid = (9, 0.25) if len(kappas) > 500 else (25, 0.5)
         dots = {"s": size, "alpha": solid, "linewidths": 0, "rasterized": True}
-        axes.scatter(kappas, errors, color=f"C{k}", **dots)
-    for k, (name, (kappas, errors)) in enumerate(clouds.items()):
-        cross = {"s": 130, "marker": "X", "edgecolors": "white", "zorder": 3}
+        axes.scatter(kappas, points, color=colour, marker=marker, **dots)
+    for (colour, marker), (name, (kappas, points)) in zip(looks, clouds.items(), strict=True):
+        centre = {"s": 110, "edgecolors": "white", "linewidths": 1.5, "zorder": 3}
         label = f"{name}, {len(kappas):,} pair{'s' * (len(kappas) > 1)}"
-        axes.scatter(np.mean(kappas), np.mean(errors), color=f"C{k}", label=label, **cross)
+        place = np.mean(kappas), np.mean(points)
+        axes.scatter(*place, color=colour, marker=marker, label=label, **centre)
+        if errors:
+            ends = [place[0]] * 2, [place[1], errors[name]]
+            ring = {"markersize": 9, "markerfacecolor": "white", "markeredgewidth": 2}
+            axes.plot(*ends, color=colour, marker=marker, markevery=[1], zorder=4, **ring)
     axes.grid(alpha=0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    if errors:
+        ring = {"marker": "o", "markersize": 9, "markerfacecolor": "white", "markeredgewidth": 2}
+        axes.plot([], [], color="black", label="empty: the whole ensemble", **ring)
     if clouds:
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        _put_legend(figure)
     return figure
+
+
+def _put_legend(figure):
+    """Put a legend below the axes, in as many columns as fit into the figure."""
+    for columns in (3, 2, 1):
+        place = {"loc": "outside lower center", "frameon": False}
+        legend = figure.legend(ncols=columns, **place)
+        figure.draw_without_rendering()
+        box = legend.get_window_extent()
+        if box.x0 >= 0 and box.x1 <= figure.bbox.x1 or columns == 1:
+            return
+        legend.remove()
 
 
 def exclusivity(coef, relaxed=False):
@@ -210,33 +241,54 @@ def error_covariance(runs, y, weights=None):
 
 
 # -- tables ---------------------------------------------------------------------------------------
+def _measures(table):
+    """The measures that follow from the counts a, b, c, d alone."""
+    return {
+        "disagreement": _disagreement(*table),
+        "correlation": _correlation(*table),
+        "q_statistic": _q_statistic(*table),
+        "kappa": _kappa(*table),
+    }
+
+
 def _tables(votes, y=None):
-    """Counts a, b, c, d of all pairs, (T, T) each, and the share of rows where both are wrong.
+    """Counts a, b, c, d of all pairs, (T, T) each, and the share of rows where both are wrong."""
+    return _count(*_read(votes, y))
+
+
+def _count(votes, least, are_labels, positive):
+    """The tables of votes that were read.
 
     The product of the votes on the rows of either class gives both: the rest is sums.
     """
-    votes, least, _, positive = _read(votes, y)
     n, T = votes.shape
     a = np.zeros((T, T))
     both_wrong = np.zeros((T, T))
     sums = np.zeros(T)
     for start in range(0, n, PRODUCT_ROWS):
         plus = votes[start : start + PRODUCT_ROWS] >= least
-        if y is None:
+        if positive is None:
             parts = [(plus, False)]
         else:
             upper = positive[start : start + PRODUCT_ROWS]
             parts = [(plus[upper], True), (plus[~upper], False)]
         for rows, is_positive in parts:
             rows = rows.astype(np.float32)
-            both = (rows.T @ rows).astype(np.float64)
+            both = rows.T @ rows
             one = rows.sum(0, dtype=np.float64)
             a += both
             sums += one
-            both_wrong += (len(rows) - one[:, None] - one + both) if is_positive else both
+            both_wrong += both
+            if is_positive:
+                both_wrong += len(rows) - one
+                both_wrong -= one[:, None]
     b = sums[:, None] - a
     c = sums - a
-    return (a, b, c, n - a - b - c), both_wrong / n
+    d = n - a
+    d -= b
+    d -= c
+    both_wrong /= n
+    return (a, b, c, d), both_wrong
 
 
 def _disagreement(a, b, c, d):

@@ -1639,7 +1639,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 1
+# >>> shared: estimator 2
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
@@ -2048,7 +2048,7 @@ class _Estimator:
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
         if self.class_weight is not None:
-            weight = weight * self._class_factors(np.bincount(codes, weight))[codes.astype(np.intp)]
+            weight = weight * self._class_factors(codes, weight)[codes.astype(np.intp)]
             if not np.bincount(codes, weight).all():
                 raise ValueError(f"{who}: sample_weight times class_weight underflows; scale them")
         if self._multi_class:
@@ -2057,10 +2057,12 @@ class _Estimator:
         signs -= 1.0
         return X, signs, weight
 
-    def _class_factors(self, totals):
-        """Factor of each class; "balanced" gives all classes, of these weights, the same."""
+    def _class_factors(self, codes, weight):
+        """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
+        the same in any order of the rows."""
         who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
         if not isinstance(given, dict):
+            totals = np.array([math.fsum(weight[codes == k]) for k in range(len(known))])
             return totals.sum() / (totals.size * totals)
         for label in given:
             if not any(label == c for c in known):
@@ -2103,9 +2105,11 @@ class _Estimator:
         where that asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.trace_.append(self.objective_)
-        info = {"objective": self.objective_} | info
         if "residual" in info:
             self.residual_ = info["residual"]
+        if not self.verbose and self.callback is None:
+            return False
+        info = {"objective": self.objective_} | info
         if self.verbose:
             known = [(name, value) for name, value in info.items() if value is not None]
             texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
@@ -2472,10 +2476,11 @@ class ExRM(_Model):
 
     def _tell(self, scale, iteration, objective, residual, rows=None):
         """Report an iteration; the trace leaves out those on samples of the rows."""
-        sample = {} if rows is None else {"rows": rows}
-        stop = self._report(iteration, scale * objective, residual=float(residual), **sample)
-        if rows is not None:
-            self.trace_.pop()
+        objective, residual = scale * objective, float(residual)
+        if rows is None:
+            return self._report(iteration, objective, residual=residual)
+        stop = self._report(iteration, objective, residual=residual, rows=rows)
+        self.trace_.pop()
         return stop
 
     def _keep(self, W, b, objective, residual, copies):

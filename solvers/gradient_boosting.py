@@ -1,9 +1,11 @@
-"""Gradient boosting: trees, one after the other, each fitted to the slope of the loss.
+"""Gradient boosting: members, one after the other, each fitted to the slope of the loss.
 
-    minimise over the sums of trees H:   sum_i w_i loss(H(x_i), y_i)
+    minimise over the sums of members H:   sum_i w_i loss(H(x_i), y_i)
 
-    classes, y = -1 or +1    log: log(1 + exp(-y H)), exponential: exp(-y H), squared: (y - H)^2 / 2
-    numbers y                squared; huber: squared up to delta, linear beyond; absolute: |y - H|
+    classes, y = -1 or +1    log: log(1 + exp(-y H)), exponential: exp(-y H), hinge: max(0, 1 - y H)
+                             and squared: (y - H)^2 / 2, or a function that is given
+    numbers y                squared; huber: squared up to delta, linear beyond; absolute: |y - H|;
+                             or a function that is given
 
 Method    H_0 is the best constant. Round t, with g_i and h_i the first and second derivative of the
           loss of row i at H_t-1(x_i), times w_i:
@@ -13,18 +15,27 @@ Method    H_0 is the best constant. Round t, with g_i and h_i the first and seco
                         leaf is the Newton step -G / (H + l2), and alpha_t = 1
               order 1   the tree is fitted to -g by least squares: h_i = w_i in the above; then
                         alpha_t minimises sum_i w_i loss(H_t-1(x_i) + alpha h_t(x_i), y_i)
-                        and, for log and exponential, l2 / 2 times the squares of alpha v, v the
-                        values of the leaves. For the absolute loss the leaves take the medians
-                        of y - H_t-1(x) of their rows, of least loss, and alpha_t = 1
+                        and, for log, exponential and given losses of classes, l2 / 2 times the
+                        squares of alpha v, v the values of the leaves. For absolute and hinge
+                        each leaf takes its own value of least loss, a median of y - H_t-1(x) of
+                        its rows, or the quantile at the share of y = +1; then alpha_t = 1
               H_t = H_t-1 + learning_rate alpha_t h_t
+          Any other regressor h_t is fitted to -g / h by least squares with weights h, where again
+          h_i = w_i for order 1; alpha_t is 1 for order 2, else the best one, without l2, which for
+          absolute and hinge is the kink at which the slope passes 0.
           A level of a tree costs O(n d), the rest of a round O(n). It is a greedy method, without
           an optimum to be close to: there is no residual.
-Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Algorithm 2 and Theorem 9;
-          Friedman, "Greedy Function Approximation: A Gradient Boosting Machine", 2001; Chen,
-          Guestrin, "XGBoost: A Scalable Tree Boosting System", 2016.
+Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Algorithm 2, Theorem 9 and the
+          losses (27) to (29); Friedman, "Greedy Function Approximation: A Gradient Boosting
+          Machine", 2001; Chen, Guestrin, "XGBoost: A Scalable Tree Boosting System", 2016.
 Departs   Theorem 9's expansion has the inverse of the second derivative where the second derivative
           belongs; its result is right. Huber's loss has no curvature beyond delta: order 2 takes
-          its bound, 1. The absolute loss has none at all: order 1 only.
+          its bound, 1. Absolute and hinge have none at all: order 1 only.
+          Hinge has a kink at y H = 1, and H_0 puts all rows of the larger class there: g is then
+          the middle of the slopes at both sides, as for the absolute loss. With either of the two
+          Ridge takes no step on german-numer and titanic. Even so one alpha_t for all leaves may be
+          0, as some lose what others gain (german-numer, depth 2): each leaf is searched, as
+          Friedman does for the absolute loss. An object that lowers the loss no more ends the run.
           Order 1 searches the best alpha_t exactly. Where trees part the classes without error
           it is infinite without l2, which Algorithm 2 does not have: then a warning says so.
           Huber's delta is by default the median of |y - median|, chosen once: with another each
@@ -36,9 +47,10 @@ Symbols   paper      here       meaning                                        s
           (r_i)      G          derivative of the loss, w_i times; -r_i        (n,)
                      H          second derivative, w_i times                   (n,)
                      GH         both, as whole numbers                         (n, 2)
-          alpha_t    weights_   of the trees, with the learning rate           (T + 1,)
+          alpha_t    weights_   of the members, with the learning rate         (T + 1,)
 Use       m = GradientBoosting().fit(X, y); m.predict_proba(X)
           m = GradientBoostingRegressor(loss="huber").fit(X, y); m.predict(X)
+          m = GradientBoosting(loss="hinge", order=1, base=Ridge()).fit(X, y)
 Origin    ensolve, solvers/gradient_boosting.py, MIT licence
 """
 
@@ -58,7 +70,7 @@ import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, wraps
+from functools import cache, update_wrapper, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -66,9 +78,11 @@ from numba import njit
 
 LOSSES = {"log": 0, "exponential": 1, "squared": 2, "huber": 3, "absolute": 4}
 ENDLESS = "log", "exponential"  # These losses have no least value.
+KINKED = "absolute", "hinge"  # These are linear but for one kink, at y.
 MOST_EXPONENT = 700.0  # The exponential loss grows no further: it would overflow.
 NO_SLOPE = 1e-280  # A sum of derivatives below this is none.
 UNITS_OFF = 1e-6  # Whole units change the weight of a leaf by less than this part.
+COARSEST = 1 / 12  # Terms of a sum below this part of what rounds them are rounded anew, finer.
 
 
 # >>> shared: jit 1
@@ -123,29 +137,65 @@ class ScoredRows(NamedTuple):
     w: np.ndarray  # (n,): weights.
 
 
-@jit
-def _evaluate(rows, values, leaf, alpha, keep, loss, delta):
-    """Weighted loss of `ScoredRows` at F + alpha values[leaf], which becomes F if it is to be kept.
+@jit(inner=True)
+def _fits(big, k, size):
+    """Whether big[k], of `rounder`, suits terms of this sum, or they are too large for any."""
+    return size == 0.0 or not size < math.inf or COARSEST * big[k] <= size <= 0.5 * big[k]
 
-    Overwrites its derivatives G and H. Returns the loss, its slope and curvature in alpha, and the
-    sums of |G| and H.
-    """
+
+@jit
+def _move(rows, values, leaf, alpha, big, loss, delta):
+    """F += alpha values[leaf] of `ScoredRows`; overwrites its derivatives G and H. Returns the sums
+    of the weighted losses, of |G| and of H, which are the same in any order of the rows: terms are
+    rounded by big (3,), which is kept from one call to the next. Where it does not suit, it becomes
+    what suits any terms up to the largest one, and from there what suits their sum."""
     F, G, H, y, w = rows
-    total = slope = curvature = sum_g = sum_h = 0.0
-    for i in range(F.size):
-        step = values[leaf[i]]
-        f = F[i] + alpha * step
-        if keep:
-            F[i] = f
-        value, g, h = _loss(f, y[i], loss, delta)
-        G[i] = w[i] * g
-        H[i] = w[i] * h
-        total += w[i] * value
-        slope += G[i] * step
-        curvature += H[i] * step * step
-        sum_g += abs(G[i])
-        sum_h += H[i]
-    return total, slope, curvature, sum_g, sum_h
+    for turn in range(3):
+        total = sum_g = sum_h = 0.0
+        big_f, big_g, big_h = big[0], big[1], big[2]
+        for i in range(F.size):
+            f = F[i] + alpha * values[leaf[i]]
+            value, g, h = _loss(f, y[i], loss, delta)
+            F[i], G[i], H[i] = f, w[i] * g, w[i] * h
+            total += (w[i] * value + big_f) - big_f
+            sum_g += (abs(G[i]) + big_g) - big_g
+            sum_h += (H[i] + big_h) - big_h
+        if _fits(big, 0, total) and _fits(big, 1, sum_g) and _fits(big, 2, sum_h) or turn == 2:
+            break
+        alpha = 0.0
+        if turn == 0:
+            total = sum_g = sum_h = 0.0
+            for i in range(F.size):
+                value = w[i] * _loss(F[i], y[i], loss, delta)[0]
+                total, sum_g, sum_h = max(total, value), max(sum_g, abs(G[i])), max(sum_h, H[i])
+            total, sum_g, sum_h = F.size * total, F.size * sum_g, F.size * sum_h
+        big[0], big[1], big[2] = rounder(total), rounder(sum_g), rounder(sum_h)
+    return total, sum_g, sum_h
+
+
+@jit
+def _probe(rows, values, leaf, alpha, big, loss, delta):
+    """Slope and curvature of the weighted loss in alpha at F + alpha values[leaf], in the same way;
+    big (2,) has to suit the largest terms, and what it takes off the slope's is added up, too: a
+    line search ends where little is left of the slope."""
+    F, _, _, y, w = rows
+    for _ in range(2):
+        slope = rest = curvature = top = top_h = 0.0
+        big_g, big_h = big[0], big[1]
+        small = rounder(F.size * (big_g * 2.0**-52))
+        for i in range(F.size):
+            step = values[leaf[i]]
+            _, g, h = _loss(F[i] + alpha * step, y[i], loss, delta)
+            g, h = w[i] * g * step, w[i] * h * step * step
+            top, top_h = max(top, abs(g)), max(top_h, h)
+            first = (g + big_g) - big_g
+            slope += first
+            rest += ((g - first) + small) - small
+            curvature += (h + big_h) - big_h
+        if _fits(big, 0, F.size * top) and _fits(big, 1, F.size * top_h):
+            break
+        big[0], big[1] = rounder(F.size * top), rounder(F.size * top_h)
+    return slope + rest, curvature
 
 
 @jit
@@ -166,63 +216,164 @@ FALLS_ON = 1e-3  # The loss falls for ever where the next step is longer than th
 
 class _Scores:
     """Scores F of some rows, the mean loss there and its derivatives: G, and as the second one H if
-    it is to be used, else the weights."""
+    it is to be used, else the weights. `evaluate` is `_named(...)` or `_given(...)`."""
 
-    def __init__(self, y, weight, start, loss, delta, curved):
+    def __init__(self, y, weight, start, evaluate, curved):
         n = y.size
         self.rows = ScoredRows(np.full(n, start), np.empty(n), np.empty(n), y, weight)
-        self.rule = LOSSES[loss], float(delta)
-        self.total = float(weight.sum())
+        self.evaluate = evaluate
+        self.total = steady_sum(weight)
+        self.big = [np.full(count, rounding(self.total)) for count in (2, 3)]
         self.curved, self.second = curved, self.rows.H if curved else weight
         self.each = np.arange(n, dtype=np.int32)
         self.endless = 0  # Line searches without an end.
         self.move(np.zeros(1), np.zeros(n, dtype=np.int32), 0.0)
 
     def _at(self, values, leaf, alpha, keep):
-        """What `_evaluate` returns; sums that overflow are infinite."""
+        """What `_move` returns if the step is to be kept, else `_probe`; sums that overflow are
+        infinite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return map(float, _evaluate(tuple(self.rows), values, leaf, alpha, keep, *self.rule))
+            return self.evaluate(tuple(self.rows), values, leaf, alpha, self.big[keep], keep)
 
     def move(self, values, leaf, alpha):
         """F += alpha values[leaf]."""
-        total, _, _, self.sum_g, sum_h = self._at(values, leaf, alpha, True)
+        total, self.sum_g, sum_h = self._at(values, leaf, alpha, True)
         self.loss, self.sum_second = total / self.total, sum_h if self.curved else self.total
 
     def search(self, values, leaf, penalty):
         """The alpha >= 0 of least loss at F + alpha values[leaf] plus penalty alpha^2 / 2, a convex
         function of it: Newton steps, and halves of the bracket, or doubles of alpha, where they
-        leave it. One that falls for ever is counted as endless; alpha is where it hardly does."""
+        leave it; without a curvature, secants and halves by turns. One that falls for ever is
+        counted as endless; alpha is where it hardly does."""
 
         def derivatives(alpha):
-            _, slope, curvature, _, _ = self._at(values, leaf, alpha, False)
+            slope, curvature = self._at(values, leaf, alpha, False)
             return slope + penalty * alpha, curvature + penalty
 
         slope, curvature = derivatives(0.0)
+        told = curvature == curvature
         low, high = 0.0, math.inf
         alpha, goal = 0.0, FLATTER * abs(slope)
-        for _ in range(NEWTON_STEPS):
+        for k in range(NEWTON_STEPS):
             low, high = (alpha, high) if slope < 0.0 else (low, alpha)
             if abs(slope) <= goal or high - low <= ALPHA_EPS * low:
                 break
+            last = alpha, slope
             alpha = alpha - slope / curvature if curvature > 0.0 else math.inf
-            if not low < alpha < high:
+            if not low < alpha < high or not (told or k % 2):
                 alpha = 0.5 * (low + high) if high < math.inf else 2.0 * low + (low == 0.0)
             slope, curvature = derivatives(alpha)
+            if not told:
+                curvature = (slope - last[1]) / (alpha - last[0])
         self.endless += high == math.inf and -slope > FALLS_ON * alpha * curvature
         return alpha
 
 
-def _quantile(values, weights, part):
-    """Where the weighted share of smaller values passes `part`: the middle of two neighbours if
-    that is between them. Weights count as repeated rows."""
+def _named(loss, delta):
+    """`_move` and `_probe` for a loss of LOSSES."""
+    rule = LOSSES[loss], float(delta)
+    return lambda *place: (_move if place[-1] else _probe)(*place[:-1], *rule)
+
+
+def hinge(y, f):
+    """The hinge loss (28), as a function that is given: one more in `_loss`, and the compiler would
+    no longer choose the loss outside the loop over the rows."""
+    margin = y * f
+    return np.maximum(1.0 - margin, 0.0), -0.5 * y * ((margin < 1.0) + 1.0 * (margin <= 1.0))
+
+
+def _given(loss, order, who):
+    """The same for a loss that is a function; it tells no curvature in alpha. Where a line search
+    goes too far for the function, the slope is infinite."""
+
+    def evaluate(rows, values, leaf, alpha, _, keep):
+        F, G, H, y, w = rows
+        step = values[leaf]
+        f = F + alpha * step
+        if keep:
+            F[:] = f
+        value, g, h = _called(loss, order, y, f, who)
+        G[:], H[:] = w * g, w * h
+        if not keep:
+            slope = steady_sum(G * step)
+            return slope if math.isfinite(slope) else math.inf, math.nan
+        total, sum_g, sum_h = map(steady_sum, (w * value, np.abs(G), H))
+        if not np.isfinite([total, sum_g, sum_h]).all():
+            raise ValueError(
+                f"{who}: what loss returns must be finite, got a sum of the values of {total:g}, "
+                f"of the sizes of the gradients of {sum_g:g} and of the curvatures of {sum_h:g}; "
+                "bound what may overflow, or scale y or sample_weight down"
+            )
+        return total, sum_g, sum_h
+
+    return evaluate
+
+
+def _called(loss, order, y, f, who):
+    """Value, gradient and curvature (n,) of a loss that is a function; order 1 needs no curvature,
+    and has zeros."""
+    y = y.view()
+    y.flags.writeable = False
+    found, names = loss(y, f), ("value", "gradient", "curvature")[: order + 1]
+    wanted = f"{', '.join(names[:-1])} and {names[-1]}"
+    if not isinstance(found, (tuple, list)) or len(found) not in (2, 3):
+        raise ValueError(f"{who}: loss must return a tuple of {wanted}, got {type(found).__name__}")
+    if len(found) < len(names):
+        raise ValueError(
+            f"{who}: order=2 needs a loss that returns {wanted}, got {len(found)} arrays; set "
+            "order=1, which needs no curvature"
+        )
+    found = [np.asarray(part) for part in found]
+    for name, part in zip(names, found, strict=False):
+        if part.shape != y.shape or part.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{who}: loss must return a {name} of shape {y.shape}, a number for each row, "
+                f"got shape {part.shape} and dtype {part.dtype}"
+            )
+    if order == 2 and (found[2] < 0).any():
+        raise ValueError(
+            f"{who}: order=2 needs curvatures >= 0, got {found[2].min():g} from loss; set order=1, "
+            "or return a bound of the curvature that is"
+        )
+    return *found[:2], found[2] if order == 2 else np.zeros(y.size)
+
+
+def _ends(values, weights, part):
+    """Where the weighted share of smaller values passes `part`: two neighbours if that is between
+    them, else one value twice. Weights, which are to be steady, count as repeated rows."""
     rank = np.argsort(values, kind="stable")
     values, ends = values[rank], np.cumsum(weights[rank])
     low = np.searchsorted(ends, part * ends[-1] * (1 - QUANTILE_SLACK))
     high = np.searchsorted(ends, part * ends[-1] * (1 + QUANTILE_SLACK))
-    return 0.5 * values[low] + 0.5 * values[min(high, values.size - 1)]
+    return values[low], values[min(high, values.size - 1)]
 
 
-# >>> shared: tree 9
+def _quantile(values, weights, part):
+    """The middle of these two."""
+    low, high = _ends(values, steady(weights), part)
+    return 0.5 * low + 0.5 * high
+
+
+def _best_step(loss, rows, step):
+    """The alpha of least loss at F + alpha step, for a loss of KINKED: the slope rises at the kinks
+    of the rows, where F + alpha step = y, and the best alpha is where it passes 0. Of several it is
+    the middle one for the absolute loss, and that next to 0 for hinge."""
+    F, _, _, y, w = rows
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        kinks, weight = (y - F) / step, w * np.abs(step)
+    moved = np.isfinite(kinks) & (weight > 0.0)
+    kinks, weight, falls = kinks[moved], weight[moved], (y * step > 0.0)[moved]
+    if not kinks.size:
+        return 0.0
+    if loss == "absolute":
+        return _quantile(kinks, weight, 0.5)
+    weight = steady(weight)
+    low, high = _ends(kinks, weight, weight @ falls / weight.sum())
+    low, high = low if falls.any() else -math.inf, high if not falls.all() else math.inf
+    return float(min(max(low, 0.0), high))
+
+
+# >>> shared: tree 10
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -235,6 +386,7 @@ Z_SQUARED = 0.454936  # The squared normal quantile at 25 %, the confidence of C
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
 FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # The upper and lower half of its factor.
 HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # What cuts a number of 64 bits into halves.
+MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
 DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
 DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
 ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
@@ -302,6 +454,33 @@ class Space(NamedTuple):
     draws: tuple | None  # Where features are drawn: (1,) of the random numbers, (d,) the features.
 
 
+# -- sums ---------------------------------------------------------------------------------------
+def rounding(size):
+    """A number that, added to others and taken off again, rounds them to whole multiples of 2^-51
+    of a power of two: sums are then exact, the same in any order, while no part of one is above
+    twice this size."""
+    return math.ldexp(3.0, min(math.frexp(size)[1], MOST_SHIFT))
+
+
+rounder = jit(rounding, inner=True)  # The same for kernels.
+
+
+def steady_sum(x):
+    """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        big = rounding(x.size * np.abs(x).max(initial=0.0))
+        small = rounding(x.size * (big * 2.0**-52))
+        first = (x + big) - big
+        high, low = float(first.sum()), float((((x - first) + small) - small).sum())
+    return high + low if math.isfinite(high) else high
+
+
+def steady(weight):
+    """Weights (n,), rounded so that all sums of some of them are the same in any order."""
+    big = rounding(steady_sum(weight))
+    return (weight + big) - big
+
+
 # -- bins ---------------------------------------------------------------------------------------
 def bin_edges(X, max_bins, weight=None):
     """Thresholds of each feature: midpoints between neighbouring values if there are at most
@@ -314,6 +493,7 @@ def bin_edges(X, max_bins, weight=None):
         X, weight = X[weight > 0], weight[weight > 0]
     n, edges = len(X), []
     rows = slice(None)
+    weight = None if weight is None else steady(weight)
     if max_bins is not None and n > BIN_ROWS:
         i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
         rows = i * stride + (i * 2654435761 >> 15) % stride  # One of every stride, scattered.
@@ -973,6 +1153,10 @@ class Grower:
             _encode(X, self.edges, n_codes, low, scale, table, codes)
         return codes
 
+    def unit(self, size):
+        """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
+        return math.ldexp(self.full, -math.frexp(size)[1])
+
     def grow(self, rows=None):
         """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
         collected for `pack`."""
@@ -1115,7 +1299,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 1
+# >>> shared: estimator 2
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
@@ -1524,7 +1708,7 @@ class _Estimator:
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
         if self.class_weight is not None:
-            weight = weight * self._class_factors(np.bincount(codes, weight))[codes.astype(np.intp)]
+            weight = weight * self._class_factors(codes, weight)[codes.astype(np.intp)]
             if not np.bincount(codes, weight).all():
                 raise ValueError(f"{who}: sample_weight times class_weight underflows; scale them")
         if self._multi_class:
@@ -1533,10 +1717,12 @@ class _Estimator:
         signs -= 1.0
         return X, signs, weight
 
-    def _class_factors(self, totals):
-        """Factor of each class; "balanced" gives all classes, of these weights, the same."""
+    def _class_factors(self, codes, weight):
+        """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
+        the same in any order of the rows."""
         who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
         if not isinstance(given, dict):
+            totals = np.array([math.fsum(weight[codes == k]) for k in range(len(known))])
             return totals.sum() / (totals.size * totals)
         for label in given:
             if not any(label == c for c in known):
@@ -1579,9 +1765,11 @@ class _Estimator:
         where that asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.trace_.append(self.objective_)
-        info = {"objective": self.objective_} | info
         if "residual" in info:
             self.residual_ = info["residual"]
+        if not self.verbose and self.callback is None:
+            return False
+        info = {"objective": self.objective_} | info
         if self.verbose:
             known = [(name, value) for name, value in info.items() if value is not None]
             texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
@@ -1815,21 +2003,234 @@ class _Model(_Estimator):
 # <<< shared: files
 
 
+# >>> shared: nested 1
+def _estimators(value):
+    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
+    is_one = hasattr(value, "get_params") and not isinstance(value, type)
+    found = [("", value)] if is_one else []
+    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        name, part = part if _is_pair(part) else (str(t), part)
+        found += [(name, part)] if hasattr(part, "get_params") else []
+    return dict(found)
+
+
+def _is_pair(part):
+    """Whether a part of a list is an estimator with its name."""
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+
+
+class _Nested(_Model):
+    """A model that may hold others, as parameters or as fitted members."""
+
+    _own_members = ()  # Classes of this file that may be inside the model.
+
+    def get_params(self, deep=True):
+        """Parameters of the constructor by name; deep: also a__b, those of an estimator a, and
+        a__0 and a__0__b where a is a list of estimators, by name where they have names."""
+        params = super().get_params()
+        for name, value in list(params.items()) if deep else ():
+            for place, part in _estimators(value).items():
+                path = f"{name}__{place}" if place else name
+                params[path] = part
+                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the constructor; returns self."""
+        for path, value in sorted(params.items()):  # An estimator comes before its parameters.
+            name, _, inner = path.partition("__")
+            place, old = "", getattr(self, name, None) if name in self._param_names() else None
+            inside = _estimators(old)
+            if inner and isinstance(old, (list, tuple)):
+                place, _, inner = inner.partition("__")
+            if name not in self._param_names() or (place or inner) and place not in inside:
+                self._refuse_param(path)
+            if inner:
+                inside[place].set_params(**{inner: value})
+                continue
+            if place:
+                value = [
+                    value if part is inside[place]
+                    else (place, value) if isinstance(part, tuple) and part[0] == place
+                    else part
+                    for part in old
+                ]  # fmt: skip
+            setattr(self, name, value)
+        return self
+
+    def _twin(self, params):
+        """An unfitted object with these parameters and the same requests for metadata."""
+        twin = type(self)(**params)
+        if hasattr(self, "_metadata_request"):
+            twin._metadata_request = self._metadata_request
+        return twin
+
+    @classmethod
+    def load(cls, path, members=()):
+        """Read a model written by save; a foreign, damaged or other class's file raises.
+
+        `members` are the classes of the models inside it, such as (PSVM, DRM).
+        """
+        known = {kind.__name__: kind for kind in (*members, cls)}
+        return cls._build(*cls._read(path), path, known=known)
+
+    @classmethod
+    def _build(cls, header, places, path, place="", known=None):
+        known = known | {kind.__name__: kind for kind in cls._own_members}
+        params, values = dict(header["params"]), dict(header["values"])
+        for name, value in header["models"].items():
+            parts = value if isinstance(value, list) else [value]
+            built = [
+                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
+                for t, part in enumerate(parts)
+            ]
+            if name in header["names"]:
+                pairs = zip(header["names"][name], built, strict=True)
+                built = [part if given is None else (given, part) for given, part in pairs]
+            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
+        header = header | {"params": params, "values": values, "models": {}}
+        return super()._build(header, places, path, place)
+
+    @staticmethod
+    def _build_part(part, places, path, place, known):
+        """A model inside another; what is no header of one, such as a text, stays as it is."""
+        if not isinstance(part, dict):
+            return part
+        name = part["class"]
+        if name not in known:
+            text = f"pass the class, load(path, members=({name},))"
+            raise ValueError(f"{path} holds a {name}: {text}")
+        return known[name]._build(part, places, path, place, known)
+
+    def _pack_value(self, name, value, header, arrays, place):
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        names = [part[0] if _is_pair(part) else None for part in parts]
+        parts = [part[1] if _is_pair(part) else part for part in parts]
+        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
+            super()._pack_value(name, value, header, arrays, place)
+            return
+        packed = [
+            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
+            for t, part in enumerate(parts)
+        ]
+        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
+        if any(names):
+            header.setdefault("names", {})[name] = names
+
+
+# <<< shared: nested
+
+
+# >>> shared: members 1
+def takes_nan(member):
+    """Whether a member takes missing values: as ours say, or the tags of scikit-learn's."""
+    if hasattr(member, "_takes_nan"):
+        return member._takes_nan()
+    if hasattr(member, "__sklearn_tags__"):
+        return member.__sklearn_tags__().input_tags.allow_nan
+    return member._get_tags()["allow_nan"] if hasattr(member, "_get_tags") else False
+
+
+def takes_weights(member):
+    """Whether the fit of a member has sample_weight."""
+    return "sample_weight" in inspect.signature(member.fit).parameters
+
+
+def seeded_copy(member, rng):
+    """A copy of a member, with a seed from rng wherever it has a random_state."""
+    member = copy.deepcopy(member)
+    seed = int(rng.integers(2**31))
+    for name in member.get_params() if hasattr(member, "get_params") else ():
+        if name.rpartition("__")[2] == "random_state":
+            member.set_params(**{name: seed})
+    return member
+
+
+def fit_member(member, X, y, weight=None, instead="leave out sample_weight and class_weight"):
+    """Train a member, with weights unless they are None; returns it."""
+    if weight is None:
+        member.fit(X, y)
+    elif takes_weights(member):
+        member.fit(X, y, sample_weight=weight)
+    else:
+        raise ValueError(
+            f"{type(member).__name__} takes no sample_weight in fit: {instead}, or choose members "
+            "that take weights"
+        )
+    return member
+
+
+# <<< shared: members
+
+
+# >>> shared: regressor 1
+def r_squared(y, found, weight):
+    """The part of the variance of y that is explained; of a constant y, 1 or 0."""
+    rest = np.average((y - found) ** 2, weights=weight)
+    whole = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+    return float(1.0 - rest / whole) if whole > 0 else float(rest == 0)
+
+
+class _Regressor:
+    """What estimators share whose y are numbers. It stands before the other bases of a class."""
+
+    _estimator_type = "regressor"
+
+    def _check_fit(self, X, y, sample_weight):
+        X, y, weight = self._check_rows(X, y, sample_weight)
+        return X, self._targets(y), weight
+
+    def _targets(self, y):
+        """y as finite numbers whose squares are finite."""
+        who = type(self).__name__
+        if y.dtype.kind in "cmM":
+            raise ValueError(f"{who}: y must hold real numbers, got dtype {y.dtype}")
+        try:
+            y = np.ascontiguousarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{who}: y must hold numbers ({error})") from None
+        if not (np.abs(y) < BOUND).all():
+            raise ValueError(
+                f"{who}: Input y contains NaN or infinity, or a number of {BOUND:g} or more; drop "
+                "such rows, or change the unit of y"
+            )
+        return y
+
+    def score(self, X, y, sample_weight=None):
+        """R^2: the part of the variance of y that is explained; of a constant y, 1 or 0."""
+        found = self.predict(X)
+        y = self._targets(self._check_y(y, found.size))
+        return r_squared(y, found, self._check_weight(sample_weight, found.size))
+
+
+# <<< shared: regressor
+
+
 # -- estimators ---------------------------------------------------------------------------------
 GROWN = "all trees were grown"
+TRAINED = "all members were trained"
 ENOUGH = "the loss on the rows held out no longer fell"
 NO_SPLIT = "no split lowers the loss"
+NO_STEP = "no member lowers the loss"
 STOPPED = "the callback stopped it"
 SIGNS = "None or one of -1, 0, 1 for each feature"
 KINDS[SIGNS] = lambda v: v is None or np.ndim(v) == 1 and {*np.asarray(v).tolist()} <= {-1, 0, 1}
+# A model from a file has no loss where that was a function: `fit` refuses it, `predict` does not.
+LOSSES_OF_CLASSES = "one of 'log', 'exponential', 'squared', 'hinge' or a function"
+KINDS[LOSSES_OF_CLASSES] = lambda v: v is None or callable(v) or v in (*ENDLESS, "squared", "hinge")
+LOSSES_OF_NUMBERS = "one of 'squared', 'huber', 'absolute' or a function"
+KINDS[LOSSES_OF_NUMBERS] = lambda v: (
+    v is None or callable(v) or v in ("squared", "huber", "absolute")
+)
+FLATTEST = 1e-10  # Objects see no curvature below this part of the largest: -g / h would overflow.
 
 
-class _Boosted(_Model):
+class _Boosted(_Nested):
     """What the classifier and the regressor share: all but the meaning of y."""
 
-    _allow_nan = True
     _rules = {
         "order": "1 or 2",
+        "base": "'tree' or an object with fit and predict",
         "n_estimators": "an integer >= 1",
         "learning_rate": "a finite number > 0",
         **TREE_LIMITS,
@@ -1848,117 +2249,178 @@ class _Boosted(_Model):
         """Train on X (n, d) and y (n,); sample_weight multiply the loss."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        monotone, n_columns = self._check_features()
+        n_columns = self._check_features()
         if not weight.all():  # No row without weight may place a threshold.
             X, y, weight = (part[weight > 0] for part in (X, y, weight))
         rng, unseen = np.random.default_rng(self._seed()), None
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, rng)
+        # Algorithm 2, line 1: H_0, the best constant.
         start, delta = self._start(y, weight)
-        rule = start, self.loss, delta, self.order == 2 and self.loss != "huber"
-        scores = _Scores(y, weight, *rule)
+        scores = self._score_rows(y, weight, start, delta)
         self._check_sums(scores)
         if self.early_stopping:
-            unseen = _Scores(*held_out[1:], *rule)
-        rules = Rules(
-            max_depth=self.max_depth, min_leaf=self.min_samples_leaf,
-            max_leaves=self.max_leaf_nodes, l2=0.0, monotone=monotone,
-        )  # fmt: skip
-        bin_weight = weight if self._is_weighted(sample_weight) else None
-        grower = Grower(X, self.max_bins, rules, bin_weight)
-        trees = Stack(np.zeros(1, dtype=NODE)), Stack(np.array([0, 1], np.int64)), Stack(np.ones(1))
-        nodes, starts, weights = trees
-        nodes.entries["value"] = start
+            unseen = self._score_rows(*held_out[1:], start, delta)
+        is_tree, is_weighted = isinstance(self.base, str), self._is_weighted(sample_weight)
+        learner = self._tree_learner if is_tree else self._learner
+        train, outputs = learner(X, scores, n_columns, is_weighted, rng)
+        members = _Members(start)
         self.trace_, self.validation_trace_ = [], []
         t, best, reason = 0, 0, ""
         while not reason:
-            # The tree h_t, its weight alpha_t, and H_t = H_t-1 + learning_rate alpha_t h_t.
-            part, rows = self._drawn(grower, n_columns, rng)
-            tree = self._tree(part, rows, scores)
-            values, leaf = tree["value"].copy(), part.space.leaf
-            if rows is not None:
-                values, leaf = _outputs(tree, X), scores.each
-            alpha = self.learning_rate * self._alpha(tree, values, leaf, scores)
-            weights.append([alpha])
-            nodes.append(tree)
-            starts.append([nodes.entries.size])
-            scores.move(values, leaf, alpha)
+            # Lines 3 to 5: the member h_t, fitted to the slopes at H_t-1, which the scores hold.
+            member, step, penalty, is_whole = train()
+            # Lines 6 and 7: its weight alpha_t, and H_t = H_t-1 + learning_rate alpha_t h_t.
+            alpha = self.learning_rate * self._alpha(scores, step, penalty)
+            members.add(member, alpha)
+            scores.move(*step, alpha)
             t += 1
 
             # The loss there, and on the rows held out: is it the last round?
             if unseen:
-                unseen.move(_outputs(tree, held_out[0]), unseen.each, alpha)
+                unseen.move(outputs(member, held_out[0]), unseen.each, alpha)
                 self.validation_trace_.append(unseen.loss)
                 best = int(np.argmin(self.validation_trace_)) + 1
-            if self._show(t, scores.loss, trees):
+            if self._show(t, scores.loss, members):
                 reason = STOPPED
-            elif len(tree) == 1 and part is grower and rows is None:
-                reason = NO_SPLIT
+            elif is_whole and (alpha == 0.0 or self._is_idle(member, *step)):
+                reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
             elif min(scores.sum_g, scores.sum_second) < NO_SLOPE:
-                reason = NO_SPLIT
+                reason = NO_SPLIT if is_tree else NO_STEP
             elif unseen and t - best >= self.n_iter_no_change:
                 reason = ENOUGH
             elif t == self.n_estimators:
-                reason = GROWN
-        self._keep(trees, best or t, reason)
+                reason = GROWN if is_tree else TRAINED
+        self._keep(members, best or t, reason)
         if scores.endless:
-            warnings.warn(
-                f"{type(self).__name__}: in {scores.endless} of {t} rounds a tree parted the "
-                "classes without error, so that the best step is infinite with order=1 and l2=0; "
-                "set l2 above 0, or order=2, for probabilities that mean something",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn_of_endless(scores.endless, t)
         return self
 
     def votes(self, X):
-        """Output of every tree, (n, T + 1); the first is the constant to start from."""
-        X, one = self._check_X(X), np.ones(1)
-        votes = [
-            sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self._threads())
-            for t in range(self.weights_.size)
-        ]
-        return np.array(votes).T
+        """Output of every member, (n, T + 1); the first is the constant to start from."""
+        return np.array([*self._each_output(self._check_X(X))]).T
+
+    def _takes_nan(self):
+        """Trees know what to do with missing values; an object may not."""
+        return isinstance(self.base, str) or takes_nan(self.base)
+
+    @property
+    def _allow_nan(self):
+        """Whether they are let through: an object that is not ours looks at its rows itself."""
+        return self._takes_nan() or not hasattr(self.base, "_takes_nan")
+
+    def _check_params(self):
+        who = type(self).__name__
+        super()._check_params()
+        if self.loss is None and not self.__sklearn_is_fitted__():
+            raise ValueError(
+                f"{who}: loss is None, as in a model from a file, which holds no functions: it "
+                "predicts, but to be fitted again it needs its loss, set_params(loss=...)"
+            )
+        if self.order == 2 and self.loss in KINKED:
+            raise ValueError(
+                f"{who}: the {self.loss} loss has no curvature, order=2 needs one; set order=1, or "
+                f"take {self._smooth}"
+            )
+        if not isinstance(self.base, str) and _does_classes(self.base):
+            raise ValueError(
+                f"{who}: base must do regression, as it is fitted to the slopes of the loss, but "
+                f"{type(self.base).__name__} is a classifier"
+            )
 
     def _is_intact(self):
         T, d = self.weights_.size, self.n_features_in_
+        good = super()._is_intact() and self._holds("weights_", (T,)) and T > 1
+        good = good and check_trees(self.nodes_, self.starts_, d)
+        if isinstance(self.base, str):
+            return good and self.starts_.size == T + 1 and not hasattr(self, "estimators_")
+        k = d
+        if hasattr(self, "estimators_features_"):
+            columns = self.estimators_features_
+            good = good and self._holds("estimators_features_", (T - 1, None), "i")
+            good = good and bool((columns >= 0).all() and (columns < d).all())
+            k = columns.shape[1]
         return (
-            super()._is_intact()
-            and self._holds("weights_", (T,))
-            and check_trees(self.nodes_, self.starts_, d)
-            and self.starts_.size == T + 1 > 1
+            good
+            and self.starts_.size == 2
+            and len(self.estimators_) == T - 1
+            and all(
+                member.n_features_in_ == k and not _does_classes(member)
+                for member in self.estimators_
+            )
         )
+
+    def _pack_value(self, name, value, header, arrays, place):
+        """A file holds no functions: a loss that is one is left out."""
+        value = None if name == "loss" and callable(value) else value
+        super()._pack_value(name, value, header, arrays, place)
 
     def _scores(self, X):
         X = self._check_X(X)
+        if hasattr(self, "estimators_"):
+            return sum(map(operator.mul, self.weights_, self._each_output(X)))
         return sum_trees(self.nodes_, self.starts_[:-1], self.weights_, X, self._threads())
 
     def _staged_scores(self, X):
         X, total = self._check_X(X), 0.0
-        for t, weight in enumerate(self.weights_):
-            start = self.starts_[t : t + 1]
-            total = total + sum_trees(self.nodes_, start, weight[None], X, self._threads())
+        for t, output in enumerate(self._each_output(X)):
+            total = total + self.weights_[t] * output
             if t > 0:
                 yield total
 
+    def _each_output(self, X):
+        """Output (n,) of the constant, then of one member after the other."""
+        one = np.ones(1)
+        for t in range(self.starts_.size - 1):
+            yield sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self._threads())
+        columns = getattr(self, "estimators_features_", None)
+        for t, member in enumerate(getattr(self, "estimators_", ())):
+            yield self._output((member, None if columns is None else columns[t]), X)
+
+    def _output(self, member, X):
+        """Output (n,) of an object, given with its columns."""
+        member, columns = member
+        found = np.asarray(member.predict(X if columns is None else X[:, columns]))
+        good = found.shape == X.shape[:1] and found.dtype.kind in "biuf"
+        if not good or not (np.abs(found) < BOUND).all():
+            raise ValueError(
+                f"{type(self).__name__}: predict of {type(member).__name__} must return a number "
+                f"below {BOUND:g} for each of {len(X)} rows, got "
+                f"{'NaN or a larger one' if good else f'shape {found.shape}, dtype {found.dtype}'}"
+            )
+        return found.astype(np.float64)
+
     def _check_features(self):
-        """Directions wanted (d,), or None, and the number of features to draw for a tree."""
-        d, monotone = self.n_features_in_, self.monotonic_cst
+        """The number of features to draw for a member; refuses what does not fit their number."""
+        d, who, monotone = self.n_features_in_, type(self).__name__, self.monotonic_cst
         share = d if self.max_features is None else self.max_features
-        if monotone is not None:
-            monotone = np.array(monotone, dtype=np.int64)
-            if monotone.size != d:
-                raise ValueError(
-                    f"{type(self).__name__}: monotonic_cst must name a direction for each of "
-                    f"{d} features, got {monotone.size}"
-                )
+        if monotone is not None and len(monotone) != d:
+            raise ValueError(
+                f"{who}: monotonic_cst must name a direction for each of {d} features, "
+                f"got {len(monotone)}"
+            )
+        if monotone is not None and not isinstance(self.base, str):
+            raise ValueError(f"{who}: monotonic_cst is for trees; set base='tree' or leave it out")
         if share > d:
             raise ValueError(
-                f"{type(self).__name__}: max_features must be at most the number of features, {d}, "
-                f"got {share}"
+                f"{who}: max_features must be at most the number of features, {d}, got {share}"
             )
-        whole = isinstance(share, (int, np.integer))
-        return monotone, share if whole else max(1, round(share * d))
+        return share if isinstance(share, (int, np.integer)) else max(1, round(share * d))
+
+    def _score_rows(self, y, weight, start, delta):
+        """Rows with the constant as their scores."""
+        loss = hinge if self.loss == "hinge" else self.loss
+        if callable(loss):
+            evaluate = _given(loss, self.order, type(self).__name__)
+        else:
+            evaluate = _named(loss, delta)
+        return _Scores(y, weight, start, evaluate, self.order == 2 and loss != "huber")
+
+    def _search_start(self, y, weight, start, delta):
+        """The best constant, by a line search from a first one."""
+        scores = self._score_rows(y, weight, start, delta)
+        side = 1.0 if steady_sum(scores.rows.G) < 0 else -1.0
+        return start + side * scores.search(np.full(1, side), 0 * scores.each, 0.0)
 
     def _hold_out(self, X, y, weight, rng):
         """X, y, weight to train on, and a list of them to decide when to stop; of each class."""
@@ -1978,25 +2440,70 @@ class _Boosted(_Model):
         train, test = ([part[rows] for part in (X, y, weight)] for rows in (~held_out, held_out))
         return *train, test
 
-    def _drawn(self, grower, n_columns, rng):
-        """A grower on the features, and the rows, drawn for a tree; None: all rows."""
-        (n, d), rows = grower.data.codes.shape, None
+    def _drawn(self, n, d, n_columns, rng):
+        """The features and the rows drawn for a member; None: all."""
+        columns, rows = None, None
         if n_columns < d:
-            GH, grower = (
-                grower.data.GH,
-                grower.fork(np.sort(rng.choice(d, n_columns, replace=False))),
-            )
-            grower.data = grower.data._replace(GH=GH)
+            columns = np.sort(rng.choice(d, n_columns, replace=False))
         if self.subsample < 1:
             chosen, count = np.zeros(n, dtype=bool), max(1, round(self.subsample * n))
             chosen[rng.choice(n, count, replace=False, shuffle=False)] = True
             rows = np.flatnonzero(chosen)
-        return grower, rows
+        return columns, rows
+
+    def _tree_learner(self, X, scores, n_columns, is_weighted, rng):
+        """Functions to train a tree, () -> its nodes, values and each row's place among them, the
+        penalty on its weight, whether nothing was drawn; and to apply it to other rows."""
+        monotone = self.monotonic_cst
+        rules = Rules(
+            max_depth=self.max_depth, min_leaf=self.min_samples_leaf,
+            max_leaves=self.max_leaf_nodes, l2=0.0,
+            monotone=None if monotone is None else np.array(monotone, dtype=np.int64),
+        )  # fmt: skip
+        grower = Grower(X, self.max_bins, rules, scores.rows.w if is_weighted else None)
+        of_classes = callable(self.loss) and self._estimator_type == "classifier"
+        has_penalty = self.order == 1 and (of_classes or self.loss in ENDLESS)
+
+        def train():
+            columns, rows = self._drawn(*X.shape, n_columns, rng)
+            part = grower
+            if columns is not None:
+                part = grower.fork(columns)
+                part.data = part.data._replace(GH=grower.data.GH)
+            tree, penalty = self._tree(part, rows, scores), 0.0
+            values, leaf = tree["value"].copy(), part.space.leaf
+            if has_penalty:
+                leaves = values[tree["child"] == 0]
+                penalty = self.l2 * float(leaves @ leaves)
+            if rows is not None:
+                values, leaf = _outputs(tree, X), scores.each
+            return tree, (values, leaf), penalty, columns is None and rows is None
+
+        return train, _outputs
+
+    def _learner(self, X, scores, n_columns, is_weighted, rng):
+        """The same for copies of an object, which come with their columns. As the trees they are
+        fitted to -G / H, by least squares with the weights H."""
+        instead = ("set order=1",) if scores.curved else ()
+
+        def train():
+            columns, rows = self._drawn(*X.shape, n_columns, rng)
+            some = slice(None) if rows is None else rows
+            H = scores.second[some].copy()
+            flat = FLATTEST * H.max() if scores.curved else 0.0
+            r = -scores.rows.G[some] / np.maximum(H, flat or NO_SLOPE)
+            weight = H if scores.curved or is_weighted else None
+            Z = X[some] if columns is None else X[some][:, columns]
+            member = fit_member(seeded_copy(self.base, rng), Z, r, weight, *instead), columns
+            step = self._output(member, X), scores.each
+            return member, step, 0.0, columns is None and rows is None
+
+        return train, self._output
 
     def _tree(self, grower, rows, scores):
         """The tree of a round, finished; its nodes are the leaves that grower.space.leaf tells."""
-        unit_g = grower.full / max(scores.sum_g, NO_SLOPE)
-        unit_h = grower.full / scores.sum_second
+        unit_g = grower.unit(max(scores.sum_g, NO_SLOPE))
+        unit_h = grower.unit(scores.sum_second)
         data = grower.data
         _fill_derivatives(scores.rows.G, scores.second, unit_g, unit_h, data.shift, data.GH)
         least = self.min_child_weight * unit_h * (1.0 - UNITS_OFF)
@@ -2010,28 +2517,41 @@ class _Boosted(_Model):
         tree, _ = grower.pack([nodes])
         tree["value"] *= unit_h / unit_g
         tree["gain"] *= weight * unit_h / unit_g / unit_g
-        if self.loss == "absolute":
-            self._take_medians(tree, slice(None) if rows is None else rows, grower, scores)
+        if self.loss in KINKED:
+            self._search_leaves(tree, slice(None) if rows is None else rows, grower, scores)
         return tree
 
-    def _alpha(self, tree, values, leaf, scores):
-        """The weight of a tree, before the learning rate: of order 1 that of least loss."""
-        if self.order == 2 or self.loss == "absolute":
+    def _alpha(self, scores, step, penalty):
+        """The weight of a member, before the learning rate: of order 1 that of least loss."""
+        if self.order == 2:
             return 1.0
-        leaves = tree["value"][tree["child"] == 0]
-        penalty = self.l2 * float(leaves @ leaves) if self.loss in ENDLESS else 0.0
-        return scores.search(values, leaf, penalty)
+        if self.loss not in KINKED:
+            return scores.search(*step, penalty)
+        if isinstance(self.base, str):
+            return 1.0  # Each leaf has been searched for its own.
+        values, leaf = step
+        return max(0.0, _best_step(self.loss, scores.rows, values[leaf]))
 
-    def _take_medians(self, tree, rows, grower, scores):
-        """Give each leaf the value of least absolute loss on the rows."""
-        leaf, weight = grower.space.leaf[rows], scores.rows.w[rows]
-        rest = (scores.rows.y - scores.rows.F)[rows]
+    def _is_idle(self, member, values, leaf):
+        """Whether a member changes nothing, or is a tree without a split."""
+        if isinstance(self.base, str) and self.loss not in KINKED:
+            return len(member) == 1
+        return len(member) == 1 or not values.any()
+
+    def _search_leaves(self, tree, rows, grower, scores):
+        """Give each leaf the value of least loss on the rows."""
+        leaf = grower.space.leaf[rows]
         rank = np.argsort(leaf, kind="stable")
-        for part in np.split(rank, np.flatnonzero(np.diff(leaf[rank])) + 1):
-            tree["value"][leaf[part[0]]] = _quantile(rest[part], weight[part], 0.5)
+        leaf, (F, _, _, y, w) = leaf[rank], (part[rows][rank] for part in scores.rows)
+        ends = [0, *np.flatnonzero(np.diff(leaf)) + 1, leaf.size]
+        for k in range(len(ends) - 1):
+            part = slice(ends[k], ends[k + 1])
+            inside = ScoredRows(F[part], None, None, y[part], w[part])
+            step = np.ones(ends[k + 1] - ends[k])
+            tree["value"][leaf[ends[k]]] = _best_step(self.loss, inside, step)
         if self.monotonic_cst is not None:
             signs = np.asarray(self.monotonic_cst)[tree["feature"]]
-            _bring_in_order(tree, signs, np.bincount(leaf, weight, len(tree)))
+            _bring_in_order(tree, signs, np.bincount(leaf, steady(w), len(tree)))
 
     def _check_sums(self, scores):
         """Refuse numbers whose loss overflows; say so if no leaf can be heavy enough."""
@@ -2039,7 +2559,11 @@ class _Boosted(_Model):
         total = scores.sum_second
         if not np.isfinite([scores.loss, scores.sum_g, total]).all():
             raise ValueError(f"{who}: the loss overflows; scale y or sample_weight down")
-        if total < 2.0 * least:
+        if total <= 0.0:
+            raise ValueError(
+                f"{who}: order=2 needs a curvature, but loss returns 0 for all rows; set order=1"
+            )
+        if total < 2.0 * least and isinstance(self.base, str):
             warnings.warn(
                 f"{who}: no tree can have a split, since leaves of min_child_weight={least:g} are "
                 f"asked for and all rows together weigh {total:.3g} (second derivatives times "
@@ -2047,12 +2571,40 @@ class _Boosted(_Model):
                 stacklevel=4,
             )
 
-    def _keep(self, trees, t, reason):
-        """Set the fitted attributes: the first t trees, which may be fewer than were grown."""
-        nodes, starts, weights = (stack.entries for stack in trees)
-        self.starts_ = starts[: t + 2].copy()
-        self.nodes_ = nodes[: self.starts_[-1]].copy()
-        self.weights_, self.trace_ = weights[: t + 1].copy(), np.array(self.trace_[:t])
+    def _warn_of_endless(self, count, t):
+        """Say that the best weight of some members is infinite."""
+        text = (
+            "a tree parted the classes without error, so that the best step is infinite with "
+            "order=1 and l2=0; set l2 above 0, or order=2, for probabilities that mean something"
+        )
+        if not isinstance(self.base, str) or self._estimator_type == "regressor":
+            text = (
+                "the loss falls for ever along a member, so that the best step is infinite with "
+                "order=1; choose a base that does not fit every row, or set order=2"
+            )
+        warnings.warn(
+            f"{type(self).__name__}: in {count} of {t} rounds {text}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _hold(self, members, t):
+        """Set what predicts: the first t members, which may be fewer than were trained."""
+        starts = members.starts.entries[: t + 2]
+        self.nodes_, self.starts_ = members.nodes.entries[: starts[-1]], starts
+        self.weights_ = members.weights.entries[: t + 1]
+        if members.objects:
+            objects, columns = zip(*members.objects[:t], strict=True)
+            self.estimators_ = list(objects)
+            if columns[0] is not None:
+                self.estimators_features_ = np.array(columns)
+
+    def _keep(self, members, t, reason):
+        """Set the fitted attributes, of the first t members."""
+        self._hold(members, t)
+        for name in ("nodes_", "starts_", "weights_"):  # No more space than they need.
+            setattr(self, name, getattr(self, name).copy())
+        self.trace_ = np.array(self.trace_[:t])
         self.n_iter_, self.objective_ = t, float(self.trace_[-1])
         self.residual_ = None
         self.converged_, self.reason_ = reason != STOPPED, reason
@@ -2060,16 +2612,46 @@ class _Boosted(_Model):
             self.validation_trace_ = np.array(self.validation_trace_)
         else:
             del self.validation_trace_
-        gains = np.bincount(self.nodes_["feature"], self.nodes_["gain"], self.n_features_in_)
-        self.feature_importances_ = gains / gains.sum() if gains.any() else gains
+        if isinstance(self.base, str):
+            gains = np.bincount(self.nodes_["feature"], self.nodes_["gain"], self.n_features_in_)
+            self.feature_importances_ = gains / gains.sum() if gains.any() else gains
 
-    def _show(self, t, objective, trees):
+    def _show(self, t, objective, members):
         """Report a round, with the model so far for the callback; True when it asks to stop."""
         held_out = {"validation": self.validation_trace_[-1]} if self.validation_trace_ else {}
         if self.callback is not None:
-            self.nodes_, self.starts_, self.weights_ = (stack.entries for stack in trees)
+            self._hold(members, t)
             self.converged_ = False
         return self._report(t, objective, **held_out)
+
+
+class _Members:
+    """The constant and the members so far, with their weights: trees, or objects and their columns,
+    None for all."""
+
+    def __init__(self, start):
+        constant = np.zeros(1, dtype=NODE)
+        constant["value"] = start
+        self.nodes, self.starts = Stack(constant), Stack(np.array([0, 1], np.int64))
+        self.weights, self.objects = Stack(np.ones(1)), []
+
+    def add(self, member, alpha):
+        """One more member."""
+        self.weights.append([alpha])
+        if isinstance(member, tuple):
+            self.objects.append(member)
+        else:
+            self.nodes.append(member)
+            self.starts.append([self.nodes.entries.size])
+
+
+def _does_classes(member):
+    """Whether a member is a classifier: as ours say, or the tags of scikit-learn's."""
+    if hasattr(member, "_estimator_type"):
+        return member._estimator_type == "classifier"
+    if hasattr(member, "__sklearn_tags__"):
+        return member.__sklearn_tags__().estimator_type == "classifier"
+    return False
 
 
 def _bring_in_order(tree, signs, weight):
@@ -2122,18 +2704,43 @@ def _outputs(tree, X):
     return sum_trees(tree, np.zeros(1, dtype=np.int64), np.ones(1), X)
 
 
+class _OfProbabilities:
+    """A method that a classifier has where the scores of its loss tell probabilities."""
+
+    def __init__(self, method):
+        self.method = method
+        update_wrapper(self, method)
+
+    def __get__(self, model, kind=None):
+        if model is not None and model.loss not in (*ENDLESS, "squared"):
+            raise AttributeError(
+                f"{kind.__name__}: scores of the hinge loss, or of a given one, are no "
+                "probabilities; Calibrated of solvers/combine.py makes some"
+            )
+        return self.method.__get__(model, kind)
+
+
 class GradientBoosting(_Boosted):
-    """Gradient boosting of trees, for two classes.
+    """Gradient boosting of trees, or of any regressor, for two classes.
 
     Parameters
     ----------
-    loss : "log", "exponential" or "squared"
-        What is minimised.
+    loss : "log", "exponential", "squared", "hinge" or callable
+        What is minimised; "hinge" has no curvature and needs order=1. A callable is called as
+        loss(y, f) with y (n,) of -1 and +1 and scores f (n,). It returns the value of each row and
+        the gradient, its derivative in f, and for order=2 the curvature, its second derivative or a
+        bound of it, >= 0: a tuple of arrays (n,). It is called once a round and, with order=1, by
+        the line search; what it returns is then multiplied by the weights of the rows.
     order : 1 or 2
-        2: trees take Newton steps, as in XGBoost. 1: trees are fitted to the gradient, and a line
-        search weighs each.
+        2: members take Newton steps, as in XGBoost. 1: members are fitted to the gradient, and a
+        line search weighs each.
+    base : "tree" or an object with fit and predict
+        What the members are. An object does regression, such as scikit-learn's Ridge or
+        DecisionTreeRegressor. It is copied for each, its random_state, if it has one, set, and is
+        given sample_weight with order=2. Then what limits trees is of no effect: max_depth,
+        max_leaf_nodes, min_samples_leaf, min_child_weight, max_bins, l2.
     n_estimators : int >= 1
-        Number of trees, or the most of them with early stopping.
+        Number of members, or the most of them with early stopping.
     learning_rate : float > 0
         Part of each step that is taken.
     max_depth : None or int >= 1
@@ -2148,13 +2755,13 @@ class GradientBoosting(_Boosted):
     max_bins : None or int from 2 to 256
         Most bins of a feature: splits are exact when it has no more values. None: always exact.
     l2 : float >= 0
-        Penalty on the squared values of the leaves; medians, of the absolute loss, have none.
+        Penalty on the squared values of the leaves; those of absolute and hinge have none.
     subsample : float in (0, 1]
-        Share of the rows, drawn for each tree, that it is grown on.
+        Share of the rows, drawn for each member, that it is trained on.
     max_features : None, float in (0, 1] or int >= 1
-        Share or number of the features, drawn for each tree, that it may use; None: all.
+        Share or number of the features, drawn for each member, that it may use; None: all.
     early_stopping : bool
-        Whether rows are held out, and the number of trees is that of the least loss there.
+        Whether rows are held out, and the number of members is that of the least loss there.
     validation_fraction : float in (0, 1)
         Share of the rows to hold out.
     n_iter_no_change : int >= 1
@@ -2166,7 +2773,8 @@ class GradientBoosting(_Boosted):
     n_jobs : None or int
         Threads for prediction; None: 1, -1: as many as there are processors.
     random_state : None, int, RandomState or Generator
-        Seed of the draws.
+        Seed of the draws. Where rows are not drawn, by subsample or early_stopping, trees are the
+        same to the last bit in any order of up to 100,000 rows.
     verbose : int
         1 prints one line after every round.
     callback : None or callable
@@ -2177,8 +2785,10 @@ class GradientBoosting(_Boosted):
     ----------
     nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on; tree 0 is the
         constant to start from
+    estimators_ : list of the members instead, if base is an object; then tree 0 is the only one
+    estimators_features_ (T, k) : features of each of these, if they were drawn
     weights_ (T + 1,) : 1 for the constant, learning_rate times alpha_t for the others
-    feature_importances_ (d,) : gains of the splits on a feature, sum 1
+    feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
     objective_, trace_ : weighted mean loss of the training rows, and after each round
     validation_trace_ : that of the rows held out, early stopping only
     residual_ : None: nothing certifies a greedy method
@@ -2198,15 +2808,20 @@ class GradientBoosting(_Boosted):
     ...     scores.append(model.score(X_valid, y_valid))
     ...     return iteration - np.argmax(scores) > 10
     >>> model = GradientBoosting(callback=stop).fit(X, y)
+
+    A loss of one's own, here the squared hinge:
+
+    >>> def squared_hinge(y, f):
+    ...     short = np.maximum(1 - y * f, 0)
+    ...     return short**2, -2 * y * short, 2.0 * (short > 0)
+    >>> model = GradientBoosting(loss=squared_hinge).fit(X, y)
     """
 
-    _rules = {
-        "loss": "one of 'log', 'exponential', 'squared'",
-        **_Boosted._rules,
-    }
+    _smooth = "loss='log'"
+    _rules = {"loss": LOSSES_OF_CLASSES, **_Boosted._rules}
 
     def __init__(
-        self, loss="log", order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
+        self, loss="log", order=2, base="tree", n_estimators=100, learning_rate=0.1, max_depth=6,
         max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
         subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
         n_iter_no_change=10, monotonic_cst=None, class_weight=None, n_jobs=1, random_state=None,
@@ -2216,7 +2831,12 @@ class GradientBoosting(_Boosted):
 
     def _start(self, y, weight):
         """The best constant, and a delta, which no loss here has."""
-        high, low = weight[y > 0].sum(), weight[y < 0].sum()
+        high, low = steady_sum(weight[y > 0]), steady_sum(weight[y < 0])
+        if callable(self.loss):
+            return self._search_start(y, weight, 0.0, 1.0), 1.0
+        if self.loss == "hinge":
+            rows = ScoredRows(np.zeros(y.size), None, None, y, weight)
+            return _best_step(self.loss, rows, np.ones(y.size)), 1.0
         if self.loss == "squared":
             return (high - low) / (high + low), 1.0
         return math.log(high / low) * (1.0 if self.loss == "log" else 0.5), 1.0
@@ -2233,8 +2853,9 @@ class GradientBoosting(_Boosted):
         """Score of each row, (n,); the positive class has scores >= 0."""
         return self._scores(X)
 
+    @_OfProbabilities
     def predict_proba(self, X):
-        """Probabilities of both classes, (n, 2)."""
+        """Probabilities of both classes, (n, 2); neither hinge nor a given loss has them."""
         return self._probabilities(self._scores(X))
 
     def staged_decision_function(self, X):
@@ -2246,23 +2867,25 @@ class GradientBoosting(_Boosted):
         for scores in self._staged_scores(X):
             yield self.classes_[(scores >= 0).astype(np.intp)]
 
+    @_OfProbabilities
     def staged_predict_proba(self, X):
         """Probabilities of both classes after 1, 2, ... rounds."""
         yield from map(self._probabilities, self._staged_scores(X))
 
 
-class GradientBoostingRegressor(_Boosted):
-    """Gradient boosting of trees, for numbers; parameters and attributes as of GradientBoosting.
+class GradientBoostingRegressor(_Regressor, _Boosted):
+    """Gradient boosting for numbers; parameters and attributes as of GradientBoosting.
 
     Parameters
     ----------
-    loss : "squared", "huber" or "absolute"
-        What is minimised; "absolute" has no curvature and needs order=1.
+    loss : "squared", "huber", "absolute" or callable
+        What is minimised; "absolute" has no curvature and needs order=1. A callable as in
+        GradientBoosting; its y are the numbers.
     delta : None or float > 0
         Difference to y from which on Huber's loss is linear. None: the median of the differences
         of y to its median, those of 0 left out, whatever the unit of y is. With order=2 no step is
         longer than delta.
-    order, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, \
+    order, base, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, \
 min_child_weight, max_bins, l2, subsample, max_features, early_stopping, validation_fraction, \
 n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in GradientBoosting
 
@@ -2271,64 +2894,37 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
     delta_ : the delta of Huber's loss
     """
 
-    _estimator_type = "regressor"
+    _smooth = "loss='huber' with a small delta"
     _rules = {
-        "loss": "one of 'squared', 'huber', 'absolute'",
+        "loss": LOSSES_OF_NUMBERS,
         "delta": "None or a finite number > 0",
         **_Boosted._rules,
     }
 
     def __init__(
-        self, loss="squared", delta=None, order=2, n_estimators=100, learning_rate=0.1, max_depth=6,
-        max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256, l2=1.0,
-        subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
+        self, loss="squared", delta=None, order=2, base="tree", n_estimators=100, learning_rate=0.1,
+        max_depth=6, max_leaf_nodes=None, min_samples_leaf=1, min_child_weight=1.0, max_bins=256,
+        l2=1.0, subsample=1.0, max_features=1.0, early_stopping=False, validation_fraction=0.1,
         n_iter_no_change=10, monotonic_cst=None, n_jobs=1, random_state=None, verbose=0,
         callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _check_params(self):
-        super()._check_params()
-        if self.loss == "absolute" and self.order == 2:
-            raise ValueError(
-                f"{type(self).__name__}: the absolute loss has no curvature, order=2 needs one; "
-                "set order=1, or take loss='huber' with a small delta"
-            )
-
-    def _check_fit(self, X, y, sample_weight):
-        X, y, weight = self._check_rows(X, y, sample_weight)
-        return X, self._targets(y), weight
-
-    def _targets(self, y):
-        """y as finite numbers whose squares are finite."""
-        who = type(self).__name__
-        if y.dtype.kind in "cmM":
-            raise ValueError(f"{who}: y must hold real numbers, got dtype {y.dtype}")
-        try:
-            y = np.ascontiguousarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{who}: y must hold numbers ({error})") from None
-        if not (np.abs(y) < BOUND).all():
-            raise ValueError(
-                f"{who}: Input y contains NaN or infinity, or a number of {BOUND:g} or more; drop "
-                "such rows, or change the unit of y"
-            )
-        return y
-
     def _start(self, y, weight):
-        """The best constant and delta; for Huber's loss a line search from the median finds it."""
+        """The best constant and delta; a line search from the median finds it for Huber's loss, and
+        for one that is a function."""
         if self.loss == "squared":
-            return np.average(y, weights=weight), 1.0
+            return steady_sum(weight * y) / steady_sum(weight), 1.0
         start = _quantile(y, weight, 0.5)
         if self.loss == "absolute":
             return start, 1.0
+        if callable(self.loss):
+            return self._search_start(y, weight, start, 1.0), 1.0
         rest = np.abs(y - start)
         off = rest > 0.0  # Many rows may be at the median, and delta has to be above 0.
         middle = _quantile(rest[off], weight[off], 0.5) if off.any() else 1.0
         self.delta_ = float(middle if self.delta is None else self.delta)
-        scores = _Scores(y, weight, start, self.loss, self.delta_, False)
-        side = 1.0 if scores.rows.G.sum() < 0 else -1.0
-        return start + side * scores.search(np.full(1, side), 0 * scores.each, 0.0), self.delta_
+        return self._search_start(y, weight, start, self.delta_), self.delta_
 
     def predict(self, X):
         """Number for each row, (n,)."""
@@ -2337,15 +2933,6 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
     def staged_predict(self, X):
         """Number for each row after 1, 2, ... rounds."""
         yield from self._staged_scores(X)
-
-    def score(self, X, y, sample_weight=None):
-        """R^2: the part of the variance of y that is explained; of a constant y, 1 or 0."""
-        found = self.predict(X)
-        y = self._targets(self._check_y(y, found.size))
-        w = self._check_weight(sample_weight, found.size)
-        rest = np.average((y - found) ** 2, weights=w)
-        whole = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
-        return float(1.0 - rest / whole) if whole > 0 else float(rest == 0)
 
 
 if __name__ == "__main__":

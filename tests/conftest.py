@@ -4,6 +4,8 @@ already run on all cores."""
 import contextlib
 import json
 import os
+import re
+from xml.etree import ElementTree
 
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -168,3 +170,29 @@ def check_mutated_files(model, path, check, members):
             check(again)
             kept += 1
     assert refused > 50 and kept > 0
+
+
+def check_quick_page(name):
+    """Run the quick form of a target; check the fixed form of its page, and that its tables and
+    pictures are whole. Returns the page and the names of the pictures."""
+    from perf import reproduce
+    from perf.store import Store
+
+    files = reproduce.reproduce(name, Store(), quick=True)
+    page = files.pop(f"{name}.md")
+    parts = ["# ", "**Reference.** ", "**Claim.** ", "**Verdict.** ", "## Figures", "A quick run"]
+    parts += ["## Deviations", "\n1. ", "## Command", f"`python cli.py reproduce {name} --quick`"]
+    places = [page.index(part) for part in [*parts, "numba"]]
+    assert places == sorted(places)
+    told = page.partition("**Verdict.** ")[2].partition(":")[0]
+    assert told in reproduce.VERDICTS
+    numbers = re.findall(r"^(\d+)\. \S", page.partition("## Deviations")[2], re.MULTILINE)
+    assert numbers == [str(k + 1) for k in range(len(numbers))]
+    assert max(len(line) for line in page.splitlines() if line[:1] not in "|!") <= 100
+    for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+    assert {*re.findall(r"!\[.+?\]\((.+?)\)", page)} == {*files}
+    for drawn in files.values():
+        texts = [part.text for part in ElementTree.fromstring(drawn).iter() if part.text]
+        assert not any("nan" in text for text in texts)
+    return page, {path.removeprefix(f"{name}-").removesuffix(".svg") for path in files}

@@ -7,11 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import TREE_ERRORS, blobs, read_arrays, walk_both
 from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
-from solvers.bagging import Bagging
+from solvers.bagging import Bagging, BaggingRegressor
+from tests.conftest import TREE_ERRORS, blobs, read_arrays, walk_both
 
 pytestmark = pytest.mark.bounds
 
@@ -83,6 +83,16 @@ class Recorder:
         return np.where(X[:, 0] > self.X[:, 0].mean(), self.y.max(), self.y.min())
 
 
+class Mean:
+    """A regressor that knows fit and predict only; remembers what it was given."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.X, self.y, self.weight = X, y, sample_weight
+
+    def predict(self, X):
+        return np.full(len(X), self.y.mean())
+
+
 class Lucky:
     """Votes at random, from its seed."""
 
@@ -118,7 +128,12 @@ WAYS = [
     {"base": "stump", "max_features": "log2", "max_samples": 100},
     {"prune": True},
     {"max_leaf_nodes": 6, "max_features": 2, "max_bins": None},
-]
+    {"outputs": "flip", "bootstrap": False, "max_samples": 0.9},
+    {"outputs": "smear", "voting": "soft", "max_features": "sqrt"},
+    {"perturb": {"max_depth": [1, 3, None], "criterion": ["gini", "entropy"], "prune": [True]}},
+    {"perturb": {"max_features": [1, "sqrt", None], "max_leaf_nodes": [None, 4, 9]}, "noise": 0.9,
+     "outputs": "flip"},
+]  # fmt: skip
 SETS = (
     "sonar", "heart", "ionosphere", "crx", "hepatitis", "house-votes", "pima", "liver",
     "breastw", "promoter",
@@ -135,7 +150,8 @@ def test_out_of_bag_error(name):
     y = np.where(data.y == np.unique(data.y)[1], 1, -1)
     for k, way in enumerate(WAYS):
         voting = ("hard", "soft")[(k + SETS.index(name)) % 2]
-        model = Bagging(**way, n_estimators=20, voting=voting, oob_score=True, random_state=k)
+        way = {"voting": voting, "random_state": k, **way}
+        model = Bagging(n_estimators=20, oob_score=True, **way)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(data.X, data.y)
@@ -957,3 +973,531 @@ def test_parameter_errors(params, text):
         Bagging(**params).fit(*blobs(20, 2))
     with pytest.raises(ValueError, match="max_samples must be at most .* 5, got 6"):
         Bagging(max_samples=6, bootstrap=False).fit(*blobs(20, 2), np.arange(20) < 5)
+
+
+# -- outputs and parameters of the members' own ---------------------------------------------------
+def learned(base, t, n, X):
+    """Rows that member t of a bag of recorders was given, how often, and what it was to learn of
+    each, NaN of the others."""
+    rows = np.array([np.flatnonzero((X == x).all(axis=1))[0] for x in base[t].X])
+    outputs = np.full(n, np.nan)
+    outputs[rows] = base[t].y
+    assert_array_equal(outputs[rows], base[t].y)  # All copies of a row have the same.
+    return np.bincount(rows, minlength=n), outputs
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("weighted", [False, True])
+def test_flipped_labels_keep_the_sizes_of_the_classes(weighted):
+    """Breiman's rates: of a class of share q, each label changes with probability r (1 - q)."""
+    n, T, r = 400, 150, 0.5
+    X, y = np.arange(n, dtype=float)[:, None], 1 * (np.arange(n) % 5 == 0)
+    weight = np.where(y == 1, 2.0, 1.0) if weighted else None
+    q = 1 / 3 if weighted else 1 / 5
+    params = {"outputs": "flip", "noise": r, "bootstrap": False, "max_samples": 0.8}
+    model = Bagging(Recorder(), T, random_state=0, **params).fit(X, y, weight)
+    for label, share in ((1, r * (1 - q)), (0, r * q)):
+        flips = []
+        for member in model.estimators_:
+            rows = member.X[:, 0].astype(int)
+            flips += (member.y != y[rows])[y[rows] == label].tolist()
+        sd = math.sqrt(share * (1 - share) / len(flips))
+        assert len(flips) > 9000 and abs(np.mean(flips) - share) < 4 * sd
+    sizes = [np.average(member.y == 1, weights=member.weight) for member in model.estimators_]
+    assert abs(np.mean(sizes) - q) < 4 * np.std(sizes) / math.sqrt(T)
+    first, second = (set(zip(m.X[:, 0], m.y, strict=True)) for m in model.estimators_[:2])
+    assert first != second
+    none = Bagging(Recorder(), 3, random_state=0, outputs="flip", noise=0).fit(X, y)
+    assert all((m.y == y[m.X[:, 0].astype(int)]).all() for m in none.estimators_)
+
+
+@pytest.mark.uncompiled
+def test_flipped_samples_have_both_classes_where_they_can():
+    X, y = blobs(30, 2)
+    rare = np.where(np.arange(30) == 7, 1, -1)
+    model = Bagging(Recorder(), 200, outputs="flip", noise=1.0, random_state=0).fit(X, rare)
+    # All new labels: a third of the draws, and of these again a third, lack the rare class.
+    assert np.mean([np.unique(member.y).size == 2 for member in model.estimators_]) > 0.98
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("cls", [Bagging, BaggingRegressor])
+def test_smeared_outputs(cls):
+    """The noise is Gaussian, of the asked share of the standard deviation, new for each member."""
+    n = 500
+    X = np.arange(n, dtype=float)[:, None]
+    y = np.where(np.arange(n) % 4 == 0, 1.0, -1.0)
+    soft = {"voting": "soft"} if cls is Bagging else {}
+    for noise, weight in ((None, None), (0.3, None), (0.3, np.where(y > 0, 6.0, 1.0))):
+        params = {"outputs": "smear", "noise": noise, "bootstrap": False, "max_samples": 400}
+        model = cls(Mean(), 40, random_state=0, **params, **soft).fit(X, y, weight)
+        rest = np.array([m.y - y[m.X[:, 0].astype(int)] for m in model.estimators_])
+        share = 0.25 if weight is None else 2 / 3
+        sd = (1.0 if noise is None else noise) * math.sqrt(4 * share * (1 - share))
+        assert abs(rest.mean()) < 4 * sd / math.sqrt(rest.size)
+        assert abs(rest.std() / sd - 1) < 4 / math.sqrt(2 * rest.size)
+        assert abs(np.mean(np.abs(rest) < sd) - math.erf(math.sqrt(0.5))) < 0.02
+        assert np.unique(rest).size == rest.size
+        assert_allclose(model.votes(X), [[m.y.mean() for m in model.estimators_]] * n)
+
+
+def test_flipped_trees_are_scikit_learns():
+    """Recorders with the same seed get the labels of the trees, which are those of the peer."""
+    (X, y), same = blobs(300, 4), 0
+    params = {"n_estimators": 3, "outputs": "flip", "random_state": 0, "max_bins": None}
+    members = Bagging(Recorder(), **params).fit(X, y).estimators_
+    trees = Bagging(voting="soft", **params).fit(X, y)
+    for t, nodes in enumerate(np.split(trees.nodes_, trees.starts_[1:-1])):
+        counts, labels = learned(members, t, len(y), X)
+        assert_array_equal(counts, trees.samples(t, y))
+        assert 0.05 < np.mean(labels[counts > 0] != y[counts > 0]) < 0.2
+        found = compare_with_scikit_learn(nodes, X[counts > 0], labels[counts > 0].astype(int),
+                                          counts[counts > 0].astype(float))  # fmt: skip
+        same += found[0]
+    assert same > 20
+
+
+def test_smeared_trees_are_scikit_learns():
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = blobs(300, 4, distance=1.5)
+    params = {"n_estimators": 4, "outputs": "smear", "voting": "soft", "random_state": 0}
+    members = Bagging(Mean(), **params).fit(X, y).estimators_
+    for limits in ({"max_depth": 3}, {"min_samples_leaf": 8}, {"max_leaf_nodes": 7}, {}):
+        model = Bagging(max_bins=None, **params, **limits).fit(X, y)
+        for t in range(4):
+            counts, outputs = learned(members, t, 300, X)
+            rows = np.repeat(np.arange(300), counts)
+            peer = trees.DecisionTreeRegressor(random_state=0, **limits).fit(X[rows], outputs[rows])
+            assert peer.tree_.node_count == np.diff(model.starts_)[t]
+            assert_allclose(model.votes(X)[rows, t], peer.predict(X[rows]), atol=1e-12)
+    p, decision = model.predict_proba(X), model.decision_function(X)
+    assert np.abs(model.votes(X)).max() > 1.5 and p.min() >= 0 and p.max() <= 1
+    assert_allclose(p[:, 1], np.clip(0.5 + 0.5 * decision, 0, 1), atol=1e-15)
+
+
+def test_least_decrease_of_smeared_outputs_is_ginis():
+    """Without noise, regression on -1 and +1 splits as Gini's impurity does."""
+    X, y = blobs(300, 4, distance=1.5)
+    params = {"min_impurity_decrease": 0.01, "n_estimators": 4, "voting": "soft", "max_bins": None}
+    plain = Bagging(random_state=0, **params).fit(X, y)
+    smeared = Bagging(random_state=0, outputs="smear", noise=0, **params).fit(X, y)
+    assert 4 < plain.nodes_.size == smeared.nodes_.size < 200
+    assert_allclose(smeared.votes(X), plain.votes(X), atol=1e-12)
+    assert_allclose(smeared.nodes_["gain"], plain.nodes_["gain"], atol=1e-12)
+    assert_array_equal(smeared.nodes_["threshold"], plain.nodes_["threshold"])
+
+
+def parts(model):
+    """The trees of a model, one by one."""
+    return np.split(model.nodes_, model.starts_[1:-1])
+
+
+@pytest.mark.parametrize("cls", [Bagging, BaggingRegressor])
+def test_perturbed_trees_are_those_of_their_parameters(cls):
+    """A tree that drew some parameters is the tree of a model in which all have them."""
+    X, y = blobs(200, 4)
+    choices = {
+        "max_depth": [1, 2, None],
+        "min_samples_leaf": np.array([1, 5, 20]),
+        "max_leaf_nodes": (None, 3, 10),
+        "min_impurity_decrease": [0.0, 0.01],
+    }
+    if cls is Bagging:
+        choices |= {"criterion": ["gini", "entropy", "error", "gain_ratio"], "prune": [True, False]}
+    for params in ({}, {"max_features": 0.5, "per_split": False}, {"max_bins": None}):
+        model = cls(n_estimators=15, perturb=choices, random_state=0, **params).fit(X, y)
+        assert len(model.estimators_params_) == 15
+        for t, drawn in enumerate(model.estimators_params_):
+            assert list(drawn) == list(choices)
+            assert all(value in list(choices[name]) for name, value in drawn.items())
+            same = cls(n_estimators=t + 1, random_state=0, **params, **drawn).fit(X, y)
+            assert parts(model)[t].tobytes() == parts(same)[t].tobytes()
+    assert not hasattr(same, "estimators_params_")
+    stumps = cls("stump", 3, perturb={"min_samples_leaf": [9]}, random_state=0).fit(X, y)
+    assert stumps.estimators_params_ == 3 * [{"min_samples_leaf": 9}]
+
+
+def test_parameters_are_drawn_uniformly_and_apart():
+    X, y = blobs(20, 2)
+    choices = {"max_depth": list(range(1, 11)), "min_samples_leaf": [1, 2]}
+    model = Bagging("tree", 2000, perturb=choices, random_state=0).fit(X, y)
+    depth, leaf = ([drawn[name] for drawn in model.estimators_params_] for name in choices)
+    assert chi_square(np.bincount(depth, minlength=11)[1:], 200) < HIGH
+    assert abs(np.corrcoef(depth, leaf)[0, 1]) < 0.09
+
+
+def test_perturbed_number_of_features():
+    """Trees that look at all features are plain ones: no two splits are equally good here."""
+    X, y = np.random.default_rng(0).normal(size=(150, 6)), np.arange(150) % 2
+    X[:, 3] += 3 * y
+    params = {"n_estimators": 40, "base": "stump", "random_state": 0}
+    plain = parts(Bagging(**params).fit(X, y))
+    for values in ([1, 6], ["log2", None], [6]):
+        model = Bagging(perturb={"max_features": values}, max_features=2, **params).fit(X, y)
+        drawn = [params["max_features"] for params in model.estimators_params_]
+        is_all = np.array([value in (6, None) for value in drawn])
+        for t in np.flatnonzero(is_all):
+            assert parts(model)[t].tobytes() == plain[t].tobytes()
+        first = model.nodes_["feature"][model.starts_[:-1]]
+        assert set(first[is_all]) == {3} and is_all.mean() > 0.2
+        assert len(values) == 1 or len(set(first[~is_all])) > 3
+
+
+@pytest.mark.uncompiled
+def test_perturbed_objects():
+    exrm = pytest.importorskip("solvers.exrm")
+    X, y = blobs(80, 3)
+    choices = {"lam": [0.01, 1.0, 100.0], "p": [1, 2]}
+    model = Bagging(exrm.PSVM(), 6, perturb=choices, random_state=0).fit(X, y)
+    assert len({drawn["lam"] for drawn in model.estimators_params_}) > 1
+    for member, drawn, counts in zip(
+        model.estimators_, model.estimators_params_, all_samples(model, y), strict=True
+    ):
+        assert {name: getattr(member, name) for name in choices} == drawn
+        rows = np.repeat(np.arange(80), counts)
+        alone = exrm.PSVM(**drawn).fit(X[rows], y[rows])
+        assert_array_equal(member.predict(X), alone.predict(X))
+    assert model.base.lam == exrm.PSVM().lam
+    pipe = pytest.importorskip("sklearn.pipeline")
+    inner = pipe.make_pipeline(exrm.PSVM())
+    model = Bagging(inner, 4, perturb={"psvm__lam": [7.0]}, random_state=0).fit(X, y)
+    assert [member[0].lam for member in model.estimators_] == [7.0] * 4
+
+
+@pytest.mark.parametrize("cls", [Bagging, BaggingRegressor])
+def test_files_keep_what_members_drew(cls, tmp_path):
+    path = tmp_path / "model.npz"
+    X, y = blobs(60, 4)
+    choices = {"max_depth": [1, 3, None], "min_impurity_decrease": np.array([0.0, 0.1])}
+    soft = {"voting": "soft"} if cls is Bagging else {}
+    model = cls(n_estimators=6, perturb=choices, outputs="smear", noise=0.1, random_state=0, **soft)
+    model.fit(X, y).save(path)
+    again = cls.load(path)
+    assert again.estimators_params_ == model.estimators_params_
+    assert {k: list(v) for k, v in choices.items()} == again.perturb
+    assert_array_equal(again.votes(X), model.votes(X))
+    assert_array_equal(again.fit(X, y).votes(X), model.votes(X))
+    arrays = read_arrays(path)
+    for wrong in (None, [], model.estimators_params_[:-1], 6 * [3], {}):
+        damaged = dict(arrays)
+        change(damaged, "estimators_params_", wrong)
+        np.savez(path, **damaged)
+        with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
+            cls.load(path)
+
+
+# -- numbers --------------------------------------------------------------------------------------
+def numbers(n=200, d=4, seed=0):
+    """Friedman's kind of a problem."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    return X, 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * X[:, 2] + rng.normal(size=n)
+
+
+def squares(y, w):
+    """Weighted sum of the squares around the mean."""
+    return w @ (y - np.average(y, weights=w)) ** 2
+
+
+def check_regression_tree(nodes, X, y, w, counts, model, k=0, rows=None, depth=0):
+    """Every split lowers the squares as much as any other could, and leaves have the mean of their
+    rows and no split left; returns the number of leaves."""
+    rows = np.flatnonzero(w) if rows is None else rows
+    node, best, limit = nodes[k], 0.0, model.min_samples_leaf
+    whole, scale = squares(y[rows], w[rows]), squares(y[w > 0], w[w > 0])
+    for x in X[rows].T:
+        for cut in np.unique(x[~np.isnan(x)]):
+            for to_left in {False, np.isnan(x).any()}:
+                left = np.where(np.isnan(x), to_left, x <= cut)
+                sides = rows[left], rows[~left]
+                if min(counts[side].sum() for side in sides) >= limit:
+                    best = max(best, whole - sum(squares(y[s], w[s]) for s in sides))
+    if node["child"] == 0:
+        assert_allclose(node["value"], np.average(y[rows], weights=w[rows]), rtol=1e-9, atol=1e-9)
+        assert depth == model.max_depth or best < 1e-9 * scale
+        return 1
+    x = X[rows, node["feature"]]
+    left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
+    below = sum(squares(y[side], w[side]) for side in (rows[left], rows[~left]))
+    assert_allclose(whole - below, best, rtol=1e-9, atol=1e-9 * scale)
+    assert_allclose(node["gain"], 0.5 * best / w.sum(), rtol=1e-9, atol=1e-9 * scale / w.sum())
+    return sum(
+        check_regression_tree(nodes, X, y, w, counts, model, node["child"] + 1 - side, rows[who],
+                              depth + 1)
+        for side, who in ((1, left), (0, ~left))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("max_bins", [256, None])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"max_depth": 3, "min_samples_leaf": 4},
+        {"bootstrap": False, "max_samples": 0.7, "min_samples_leaf": 3},
+        {"base": "stump", "max_samples": 300},
+    ],
+)
+def test_regression_trees_have_the_best_splits(params, max_bins):
+    X, y = numbers(80, 3)
+    X[::6, 0] = np.nan
+    X[:, 2] = np.round(X[:, 2], 1)
+    weight = np.random.default_rng(1).uniform(0.0, 2.0, 80) * (np.arange(80) % 7 > 0)
+    for passed in (None, weight):
+        model = BaggingRegressor(n_estimators=3, max_bins=max_bins, random_state=0, **params)
+        model.fit(X, y, passed)
+        model.max_depth = 1 if model.base == "stump" else model.max_depth
+        for t, nodes in enumerate(parts(model)):
+            counts = model.samples(t, y, passed)
+            used = counts * weight if passed is not None and not model.bootstrap else 1.0 * counts
+            check_regression_tree(nodes, X, y, used, counts, model)
+        assert_array_equal(model.votes(X), naive_votes(model, X))
+        assert_allclose(model.predict(X), model.votes(X) @ model.weights_, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"max_depth": 4}, {"min_samples_leaf": 5}, {"max_leaf_nodes": 9},
+     {"min_impurity_decrease": 0.2}],
+)  # fmt: skip
+def test_regression_trees_are_scikit_learns(limits):
+    trees = pytest.importorskip("sklearn.tree")
+    X, y = numbers(300)
+    model = BaggingRegressor(n_estimators=3, max_bins=None, random_state=0, **limits).fit(X, y)
+    each = []
+    for t, counts in enumerate(all_samples(model, y)):
+        rows = np.repeat(np.arange(300), counts)
+        peer = trees.DecisionTreeRegressor(random_state=0, **limits).fit(X[rows], y[rows])
+        assert np.diff(model.starts_)[t] == peer.tree_.node_count > 3
+        assert_allclose(model.votes(X)[rows, t], peer.predict(X[rows]), rtol=1e-12)
+        each.append(peer.feature_importances_)
+    if {"max_leaf_nodes", "min_impurity_decrease"} & {*limits}:  # Others have ties in small nodes.
+        assert_allclose(model.feature_importances_, np.mean(each, axis=0), atol=1e-9)
+
+
+def test_cuts_of_regression_trees_are_in_the_middle():
+    """Of the bins between the rows of the node, not at its left end."""
+    x = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    X, y = x[:, None], 1.0 * (x > 5)
+    weight = np.where(np.isin(x, (0, 1, 9)), 1.0, 0.0)
+    for max_bins, Z, z, w in ((None, X, y, None), (256, X, y, None), (256, X, y, weight)):
+        model = BaggingRegressor(n_estimators=1, bootstrap=False, max_bins=max_bins).fit(Z, z, w)
+        assert model.nodes_[0]["threshold"] == (5.5 if w is None else 5.0)
+    model = BaggingRegressor(n_estimators=60, max_samples=3, random_state=0).fit(X, y)
+    for t, nodes in enumerate(parts(model)):
+        drawn = x[model.samples(t, y) > 0]
+        if nodes.size > 1:
+            gap = drawn[drawn > 5].min(), drawn[drawn <= 5].max()
+            assert abs(nodes[0]["threshold"] - sum(gap) / 2) <= 0.5
+
+
+def test_regressor_is_as_accurate_as_scikit_learns():
+    ensemble, sets = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "datasets"))
+    gaps = []
+    for X, y in (numbers(400, 6), sets.load_diabetes(return_X_y=True)):
+        for seed in range(4):
+            rows = np.random.default_rng(seed).permutation(len(y))
+            train, test = np.array_split(rows, 2)
+            for ours, peer in (
+                ({"max_features": 0.5}, ensemble.RandomForestRegressor(max_features=0.5)),
+                ({"max_features": 0.5, "per_split": False},
+                 ensemble.BaggingRegressor(max_features=0.5)),
+            ):  # fmt: skip
+                models = BaggingRegressor(**ours), peer
+                scores = [m.set_params(n_estimators=50, random_state=seed).fit(X[train], y[train])
+                          .score(X[test], y[test]) for m in models]  # fmt: skip
+                gaps.append(scores[0] - scores[1])
+    assert len(gaps) == 16 and abs(np.mean(gaps)) < 0.02 and min(gaps) > -0.08
+
+
+@pytest.mark.uncompiled
+def test_out_of_bag_numbers():
+    X, y = numbers(100)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 100)
+    for passed, T in ((None, 40), (weight, 40), (None, 3)):
+        model = BaggingRegressor(n_estimators=T, max_depth=4, oob_score=True, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, passed)
+        samples, votes = all_samples(model, y, passed), naive_votes(model, X)
+        expected = [np.mean(votes[i, samples[:, i] == 0]) if (samples[:, i] == 0).any() else np.nan
+                    for i in range(100)]  # fmt: skip
+        assert_allclose(model.oob_prediction_, expected, rtol=1e-12)
+        known = ~np.isnan(expected)
+        assert len(caught) == (not known.all()) == (T == 3)
+        w, mean = (np.ones(100) if passed is None else passed)[known], np.array(expected)[known]
+        assert_allclose(model.oob_score_, 1 - w @ (y[known] - mean) ** 2 / squares(y[known], w))
+        means = np.cumsum(votes, axis=1) / np.arange(1, T + 1)
+        errors = np.average((means - y[:, None]) ** 2, axis=0, weights=passed)
+        assert_allclose(model.trace_, errors, rtol=1e-12)
+        assert model.objective_ == model.trace_[-1]
+        metrics = pytest.importorskip("sklearn.metrics")
+        expected = metrics.r2_score(y, model.predict(X), sample_weight=passed)
+        assert_allclose(model.score(X, y, passed), expected)
+
+
+@pytest.mark.uncompiled
+def test_regressors_of_other_kinds(tmp_path):
+    linear = pytest.importorskip("sklearn.linear_model")
+    boosting = pytest.importorskip("solvers.gradient_boosting")
+    X, y = numbers(90)
+    model = BaggingRegressor(linear.Ridge(), 5, max_features=3, random_state=0).fit(X, y)
+    expected = []
+    for counts, columns in zip(all_samples(model, y), model.estimators_features_, strict=True):
+        rows = np.repeat(np.arange(90), counts)
+        alone = linear.Ridge().fit(X[rows][:, columns], y[rows])
+        expected.append(alone.predict(X[:, columns]))
+    assert_allclose(model.votes(X).T, expected, rtol=1e-12)
+    assert_allclose(model.predict(X), np.mean(expected, axis=0), rtol=1e-12)
+    inner = boosting.GradientBoostingRegressor(n_estimators=3)
+    soft = {"outputs": "smear", "voting": "soft"}
+    for outer, target in (
+        (BaggingRegressor(inner, 3, random_state=0), y),
+        (Bagging(inner, 3, random_state=0, **soft), y > 8),
+    ):
+        outer.fit(X, target).save(tmp_path / "model.npz")
+        again = type(outer).load(tmp_path / "model.npz", (boosting.GradientBoostingRegressor,))
+        assert_array_equal(again.votes(X), outer.votes(X))
+        assert outer.score(X, target) > 0.3
+
+
+@pytest.mark.parametrize("scale", [1e-120, 2.0**40, -3.0, 1e140])
+def test_units_of_the_numbers_do_not_matter(scale):
+    X, y = numbers(150)
+    params = {"n_estimators": 5, "oob_score": True, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rows in all samples
+        model = BaggingRegressor(**params).fit(X, y)
+        other = BaggingRegressor(**params).fit(X, scale * (y + 1000.0))
+    assert_allclose(other.predict(X) / scale, model.predict(X) + 1000.0, rtol=1e-9)
+    assert_allclose(other.oob_score_, model.oob_score_, rtol=1e-6)
+    assert_allclose(other.feature_importances_, model.feature_importances_, atol=1e-6)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("max_bins", [256, None])
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
+        (np.array([[0.0]]), [3.0]),  # one
+        (np.zeros((6, 3)), [0, 1, 2, 3, 4, 5]),  # nothing to learn
+        (np.arange(6.0)[:, None], np.full(6, -7.25)),  # nothing to explain
+        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
+        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [5, 5, 5, 1, 1, 2]),
+        (np.arange(6.0)[:, None], [5e-324, 0, 0, 0, 0, 1e-310]),
+        (np.arange(6.0)[:, None], [9e149, -9e149, 0, 0, 1, 1]),
+    ],
+)
+def test_degenerate_numbers(X, y, max_bins):
+    y = np.array(y, dtype=float)
+    ways = {}, {"bootstrap": False}, {"max_features": "sqrt"}, {"min_impurity_decrease": 0.1}
+    for way in (*ways, {"outputs": "smear"}, {"perturb": {"max_depth": [1, None]}}):
+        for weight in (None, np.where(np.arange(y.size) == 0, 1e-30, 1.0)):
+            model = BaggingRegressor(n_estimators=4, max_bins=max_bins, random_state=0, **way)
+            found = model.fit(X, y, weight).predict(X)
+            assert np.isfinite(found).all() and np.isfinite(model.objective_)
+            assert_allclose(naive_votes(model, X), model.votes(X), rtol=1e-12)
+            if "outputs" not in way:
+                low, high = np.nextafter(y.min(), -np.inf), np.nextafter(y.max(), np.inf)
+                assert (found >= low - 1e-12 * abs(low)).all()
+                assert (found <= high + 1e-12 * abs(high)).all()
+
+
+def test_regressor_is_one_of_scikit_learn():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    base = pytest.importorskip("sklearn.base")
+    assert base.is_regressor(BaggingRegressor()) and base.is_classifier(Bagging())
+    draws = {"check_sample_weight_equivalence_on_dense_data": "draws rows at random"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = checks.check_estimator(
+            BaggingRegressor(), on_skip=None, on_fail=None, expected_failed_checks=draws
+        )
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert not failed and sum(r["status"] == "passed" for r in results) > 40
+
+
+def test_every_number_of_threads_gives_the_same_regressor():
+    X, y = numbers(301, 6)
+    X[::7, 2] = np.nan
+    choices = {"max_depth": [2, 6], "max_features": [1, 3, None]}
+    for params in ({}, {"perturb": choices}, {"outputs": "smear", "max_features": "sqrt"}):
+        models = [
+            BaggingRegressor(random_state=5, n_jobs=n_jobs, **params).fit(X, y) for n_jobs in (1, 3)
+        ]
+        for name in ("nodes_", "starts_", "trace_"):
+            assert getattr(models[0], name).tobytes() == getattr(models[1], name).tobytes()
+        assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+
+@pytest.mark.uncompiled
+def test_errors_of_outputs_and_parameters():
+    linear = pytest.importorskip("sklearn.linear_model")
+    X, y = blobs(20, 2)
+    smear = {"outputs": "smear", "voting": "soft"}
+    for params, text in (
+        ({"outputs": "spin"}, "Bagging: outputs must be None, 'flip' or 'smear', got 'spin'"),
+        ({"noise": 0.5}, "Bagging: noise=0.5 is for .*; set outputs to 'flip' or 'smear'"),
+        ({"outputs": "flip", "noise": 1.5}, "noise is a share of the labels .* <= 1, got 1.5"),
+        ({"outputs": "flip", "noise": -1}, "noise must be None or a finite number >= 0, got -1"),
+        ({"outputs": "smear"}, "outputs='smear' makes .*: set voting='soft', got 'hard'"),
+        ({**smear, "prune": True}, "outputs='smear' makes .*: set prune=False, got True"),
+        ({**smear, "criterion": "error"}, "set criterion='gini', got 'error'"),
+        ({**smear, "base": linear.LogisticRegression()}, "LogisticRegression is a classifier"),
+        ({**smear, "base": Bagging()}, "Bagging is a classifier; choose a regressor as base"),
+        ({**smear, "perturb": {"prune": [True]}}, "perturb names 'prune'; the members have"),
+        ({"perturb": ["max_depth"]}, "perturb must be None or a dict from parameter to a list"),
+        ({"perturb": {"max_depth": []}}, "perturb must be None or a dict .* of values, got"),
+        ({"perturb": {"max_depth": 3}}, "perturb must be None or a dict .* of values, got"),
+        ({"perturb": {"max_depth": "no"}}, "perturb must be None or a dict .* of values, got"),
+        ({"perturb": {3: [1]}}, "perturb must be None or a dict from parameter"),
+        ({"perturb": {"max_depth": [2, 0]}}, "perturb: max_depth must be None or .*, got 0"),
+        ({"perturb": {"max_bins": [9]}}, "perturb names 'max_bins'; .* own: max_features, crit"),
+        ({"perturb": {"max_features": [3]}}, "max_features must be at most .* features, 2, got 3"),
+        ({"perturb": {"max_features": [1]}, "per_split": False}, "names 'max_features'; the mem"),
+        ({"perturb": {"max_depth": [1]}, "base": "stump"}, "perturb names 'max_depth'; the mem"),
+        ({"perturb": {"lam": [1]}, "base": Recorder()}, "perturb names 'lam'; .* own: none"),
+        ({"perturb": {"lam": [1]}, "base": Lucky()}, "perturb names 'lam'; .* own: random_state"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            Bagging(**params).fit(X, y)
+
+
+@pytest.mark.uncompiled
+def test_errors_of_regressors():
+    X, y = numbers(20)
+
+    class Wide(Mean):
+        def predict(self, X):
+            return np.zeros((len(X), 2))
+
+    class Lost(Mean):
+        def predict(self, X):
+            return np.full(len(X), np.nan)
+
+    for params, text in (
+        ({"outputs": "flip"}, "BaggingRegressor: outputs must be None or 'smear', got 'flip'"),
+        ({"noise": 0.5}, "BaggingRegressor: noise=0.5 is for .*; set outputs"),
+        ({"base": Bagging()}, "BaggingRegressor: members .* Bagging is a classifier"),
+        ({"base": Wide()}, r"finite number for each row; Wide returned .* shape \(20, 2\)"),
+        ({"base": Lost()}, "finite number for each row; Lost returned"),
+        ({"perturb": {"criterion": ["gini"]}}, "BaggingRegressor: perturb names 'criterion'"),
+        ({"max_samples": 21, "bootstrap": False}, "max_samples must be at most .*20, got 21"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            BaggingRegressor(**params).fit(X, y)
+    for wrong, text in (
+        (np.where(np.arange(20) == 3, np.nan, y), "BaggingRegressor: Input y contains NaN"),
+        (np.full(20, "a"), "BaggingRegressor: y must hold numbers"),
+        (1e150 * y, "a number of 1e\\+150 or more"),
+        (y[:-1], r"y must have shape \(20,\)"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            BaggingRegressor().fit(X, wrong)
+    model = BaggingRegressor(n_estimators=2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"y must have shape \(20,\)"):
+        model.samples(0, y[1:])
+    with pytest.raises(ValueError, match="there is no member 2"):
+        model.samples(2, y)
+    assert not hasattr(model, "decision_function") and not hasattr(model, "predict_proba")

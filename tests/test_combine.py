@@ -1,17 +1,36 @@
 """Tests for solvers/combine.py."""
 
 import copy
+import itertools
 import warnings
 
 import numpy as np
 import pytest
-from conftest import check_mutated_files
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import combine
 from solvers.adaboost_nc import AdaBoost
-from solvers.combine import BUILT_IN, Calibrated, Stacking, Voting, _folds, _pool, _regress
+from solvers.combine import (
+    BUILT_IN,
+    REGRESSORS,
+    Calibrated,
+    Stacking,
+    StackingRegressor,
+    Voting,
+    VotingRegressor,
+    _folds,
+    _inverse,
+    _least_squares,
+    _log_odds,
+    _pool,
+    _regress,
+    _smoothed,
+    _stack_numbers,
+)
+from solvers.diversity import ambiguity
 from solvers.exrm import PSVM
+from solvers.gradient_boosting import GradientBoostingRegressor
+from tests.conftest import check_mutated_files
 
 
 def table(K=3, n=150, d=4, seed=0):
@@ -235,6 +254,168 @@ def test_parameters_of_members_can_be_searched():
         assert_allclose(grid.cv_results_["mean_test_score"], np.mean(scores, axis=1))
         fitted = grid.best_estimator_.estimators_[0]
         assert fitted.lam == grid.best_params_[key] and not hasattr(found[0], "coef_")
+
+
+# -- weights learned from errors ------------------------------------------------------------------
+def naive_errors(found, X, y, weight, folds):
+    """Share of wrong rows of each member in cross-validation, as (n e + 1) / (n + 2)."""
+    errors = []
+    for member in found:
+        wrong = 0.0
+        for train, test in folds:
+            part = copy.deepcopy(member).fit(X[train], y[train], sample_weight=weight[train])
+            says = part.predict(X[test])
+            wrong += sum(weight[i] for i, label in zip(test, says, strict=True) if label != y[i])
+        errors.append((len(y) * wrong / sum(weight) + 1) / (len(y) + 2))
+    return np.array(errors)
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_learned_from_errors_match_naive(K, weighted):
+    X, y = table(K)
+    test, folds = table(K, seed=1)[0], split(150)
+    weight = np.random.default_rng(0).random(150) + 0.1 if weighted else np.ones(150)
+    errors = naive_errors(members(), X, y, weight, folds)
+    assert np.ptp(errors) > 0.01
+    for rule, raw in (
+        ("log-odds", np.log((K - 1) * (1 - errors) / errors)),
+        ("inverse-error", 1 / errors),
+    ):
+        for how in ("plurality", "soft"):
+            params = {"weights": rule, "how": how, "cv": folds}
+            model = Voting(members(), **params).fit(X, y, weight if weighted else None)
+            expected = raw / (raw.sum() if how == "soft" else raw.max())
+            assert_allclose(model.errors_, errors, rtol=1e-12)
+            assert_allclose(model.weights_, expected, rtol=1e-12)
+            given = Voting(members(), how, expected).fit(X, y, weight if weighted else None)
+            assert_array_equal(model.predict(test), given.predict(test))
+            assert model.residual_ is None and model.converged_ and model.trace_.shape == (3,)
+
+
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_log_odds_are_best_for_independent_members(K):
+    """The vote finds the class of the largest posterior, for every pattern of votes."""
+    errors = np.array([0.05, 0.2, 0.3, 0.33, 0.45])
+    weights = [_log_odds(e, K) for e in errors]
+    for says in itertools.product(range(K), repeat=5):
+        right = np.array(says)[:, None] == np.arange(K)
+        posterior = np.where(right, 1 - errors[:, None], errors[:, None] / (K - 1)).prod(axis=0)
+        votes = weights @ right
+        assert posterior[votes.argmax()] == pytest.approx(posterior.max(), rel=1e-12)
+    assert _log_odds((K - 1) / K, K) == pytest.approx(0, abs=1e-15) and _log_odds(0.99, K) == 0
+
+
+def test_members_that_are_always_or_never_right():
+    X, y = np.zeros((8, 1)), np.array(list("aabbabab"))
+    wrong = np.where(y == "a", "b", "a")
+    right, bad = Fixed(y, ["a", "b"]), Fixed(wrong, ["a", "b"])
+    model = Voting([right, bad], weights="log-odds", prefit=True).fit(X, y)
+    assert_array_equal(model.weights_, [1, 0])
+    assert_allclose(model.errors_, [0.1, 0.9]) and model.objective_ == 0
+    model = Voting([right, bad], weights="inverse-error", prefit=True).fit(X, y)
+    assert_allclose(model.weights_, [1, 1 / 9])
+    model = Voting([bad, bad], weights="log-odds", prefit=True).fit(X, y)  # worse than chance
+    assert_array_equal(model.weights_, [1, 1])
+    assert_array_equal(model.predict(X), wrong)
+    assert (
+        _smoothed(np.array([True, False, True]), np.array([0.0, 3.0, 1.0])) == 0.5 * (0.5 + 1) / 2
+    )
+
+
+@pytest.mark.parametrize("rule", ["log-odds", "inverse-error"])
+def test_equal_errors_give_the_equal_vote(rule):
+    """Also its ties, to the last digit."""
+    X, y = np.zeros((6, 1)), list("aababb")
+    says = ["aabbbb", "aaaabb", "bababb", "aababa", "abbabb", "aabaab"]  # one wrong each
+    fixed = [Fixed(list(text), ["a", "b"]) for text in says]
+    model = Voting(fixed, weights=rule, prefit=True).fit(X, y)
+    plain = Voting(fixed, prefit=True).fit(X, y)
+    assert_array_equal(model.weights_, plain.weights_)
+    assert_array_equal(model.decision_function(X), plain.decision_function(X))
+    soft = Voting("bayes,bayes,bayes", how="soft", weights=rule).fit(*table(3))
+    assert_allclose(soft.weights_, 1 / 3, rtol=1e-15)
+
+
+def random_errors(seed):
+    """Errors of members (n, T) and weights of rows, of many kinds."""
+    rng = np.random.default_rng(seed)
+    n, T = int(rng.choice([3, 20, 200])), int(rng.integers(1, 7))
+    E = rng.normal(size=(n, T)) * rng.choice([1.0, 0.01], T) + rng.normal(size=(n, 1))
+    if seed % 4 == 1:
+        E[:, -1] = E[:, 0]  # two equal members
+    if seed % 4 == 2:
+        E[:, -1] = 0.1 - E[:, 0]  # errors that cancel
+    if seed % 4 == 3:
+        E *= 10.0 ** rng.integers(-6, 7, T)
+    w = rng.random(n) + 0.01
+    return E, w / w.sum()
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("seed", range(24))
+def test_covariance_weights_match_scipy(seed):
+    """An active set method of another problem, with the sum as a heavy row; and the conditions."""
+    optimize = pytest.importorskip("scipy.optimize")
+    E, w = random_errors(seed)
+    a, objective, gap = _least_squares(E, w)
+    C = (E * w[:, None]).T @ E
+    assert (a >= 0).all() and a.sum() == pytest.approx(1, abs=1e-14)
+    assert objective == pytest.approx(a @ C @ a, rel=1e-7, abs=1e-15 * C.max())
+    best = C.diagonal().min()
+    assert 0 <= gap <= 1e-9 * max(objective, 1e-6 * best)
+    slope = C @ a  # no less than at the optimum's a.C a, and equal where a > 0
+    assert slope.min() >= objective - 1e-9 * best
+    assert_allclose(slope[a > 1e-6], objective, rtol=1e-5, atol=1e-9 * best)
+    heavy = 1e3 * np.sqrt(best)
+    rows = np.vstack([np.sqrt(w)[:, None] * E, np.full(E.shape[1], heavy)])
+    x = optimize.nnls(rows, np.append(np.zeros(len(w)), heavy))[0]
+    x /= x.sum()
+    assert objective <= x @ C @ x + 1e-9 * best and x @ C @ x <= objective + 1e-6 * best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_covariance_weights_match_a_conic_solver(seed):
+    cvxpy = pytest.importorskip("cvxpy")
+    E, w = random_errors(4 * seed)
+    a = cvxpy.Variable(E.shape[1], nonneg=True)
+    squares = cvxpy.sum_squares((np.sqrt(w)[:, None] * E) @ a)
+    best = cvxpy.Problem(cvxpy.Minimize(squares), [cvxpy.sum(a) == 1]).solve(solver="CLARABEL")
+    objective = _least_squares(E, w)[1]
+    assert objective == pytest.approx(best, rel=1e-5, abs=1e-9)
+
+
+def test_the_gap_of_covariance_weights_bounds_their_error(monkeypatch):
+    E, w = random_errors(0)
+    best = _least_squares(E, w)[1]
+    monkeypatch.setattr(combine, "_active_set", lambda G, c: np.arange(1.0, c.size + 1.0))
+    a, objective, gap = _least_squares(E, w)
+    assert objective > 1.01 * best and gap >= objective - best
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+def test_covariance_weights_of_perfect_members_and_of_any_size():
+    E, w = random_errors(8)
+    E = np.column_stack([E, E[:, 0] + 1.0])
+    a, objective, _ = _least_squares(E, w)
+    for size in (1e149, 1e-100, 1e-200, 1e-290):
+        found = _least_squares(size * E, w)
+        assert_allclose(found[0], a, atol=1e-9)
+        assert_allclose(found[1], size**2 * objective, rtol=1e-9)
+        assert_allclose(_inverse(size * E, w), _inverse(E, w), rtol=1e-9)
+    E[:, 1] = 0.0
+    for rule in (_inverse, lambda E, w: _least_squares(E, w)[0]):
+        assert_array_equal(rule(E, w), np.arange(E.shape[1]) == 1)
+        assert_allclose(rule(0 * E, w), 1 / E.shape[1])
+    small = np.column_stack([np.ones(9), np.full(9, 1e-9), np.linspace(-2e-9, 2e-9, 9)])
+    a, objective, gap = _least_squares(small, np.full(9, 1 / 9))
+    u = 1 / np.mean(small[:, 1:] ** 2, axis=0)  # the two small ones are not correlated
+    assert_allclose(a[1:], u / u.sum(), rtol=1e-6)
+    assert gap <= 1e-12 * objective
 
 
 # -- built-in members -----------------------------------------------------------------------------
@@ -473,6 +654,55 @@ def test_regression_matches_scipy(seed):
     assert 0 <= gap < 1e-12
 
 
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("seed", range(24))
+def test_regression_on_numbers_of_both_signs_matches_scipy(seed):
+    optimize = pytest.importorskip("scipy.optimize")
+    E, w = random_errors(seed)
+    y = np.random.default_rng(seed).normal(size=len(w)) + (seed % 3)
+    P = E + y[:, None] if seed % 2 else E  # members that know y, or know nothing
+    x, objective, gap = _stack_numbers(P, y, w)
+    norm = optimize.nnls(np.sqrt(w)[:, None] * P, np.sqrt(w) * y)[1]
+    assert (x >= 0).all() and objective == pytest.approx(norm**2, rel=1e-7, abs=1e-9)
+    assert objective == pytest.approx(w @ (y - P @ x) ** 2, rel=1e-9, abs=1e-15)
+    assert 0 <= gap < 1e-9
+    for size in (1e149, 1e-100, 1e-290):
+        again = _stack_numbers(size * P / max(1, abs(P).max()), size * y / 9, w)
+        assert_allclose(again[0] * 9 / max(1, abs(P).max()), x, rtol=1e-6, atol=1e-9)
+
+
+def test_the_gap_of_a_regression_of_both_signs_is_honest():
+    """Also with columns that cancel each other: there it may know nothing, and says so."""
+    optimize = pytest.importorskip("scipy.optimize")
+    certified = 0
+    for seed in range(200):
+        E, w = random_errors(seed)
+        if seed % 3 == 0:
+            E[:, -1] = -E[:, 0]
+        y = np.random.default_rng(seed).normal(size=len(w))
+        x, objective, gap = _stack_numbers(E, y, w)
+        norm = optimize.nnls(np.sqrt(w)[:, None] * E, np.sqrt(w) * y)[1]
+        assert objective - norm**2 <= gap + 1e-13 * (w @ y**2)
+        certified += gap <= 1e-9
+        assert gap <= 1e-9 or seed % 3 == 0
+    assert certified > 180
+
+
+def test_regression_with_a_column_against_the_goal(monkeypatch):
+    """It makes another one better, though its own product with the goal is negative."""
+    noise, y = np.random.default_rng(0).normal(size=(2, 50))
+    noise -= y * (noise @ y) / (y @ y)
+    A, w = np.column_stack([y + noise, -noise - 0.1 * y]), np.full(50, 0.02)
+    x, objective, gap = _regress(A, y, w)
+    assert_allclose(x, 1 / 0.9, rtol=1e-9)
+    assert objective < 1e-25 and gap < 1e-25
+    best = _regress(A, y + 1.0, w)[1]
+    monkeypatch.setattr(combine, "_active_set", lambda G, c: np.array([0.3, 0.2]))
+    x, objective, gap = _regress(A, y + 1.0, w)
+    assert objective > best + 0.1 and gap >= objective - best
+
+
 def test_regression_uses_a_column_of_little_use():
     x, objective, gap = _regress(np.diag([1.0, 1e-5]), np.array([1.0, 1e-5]), np.full(2, 0.5))
     assert_allclose(x, 1.0, rtol=1e-9)
@@ -543,6 +773,356 @@ def test_folds():
         counts = np.bincount(codes[test], minlength=3)
         assert (np.abs(counts - np.array([10, 7, 22]) / 4) < 1).all()
     assert len(_folds("Stacking", 10, np.array([0, 0, 1, 1]), np.ones(4))) == 4
+
+
+# -- regressors -----------------------------------------------------------------------------------
+def numbers(n=150, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, 2.0 + X[:, 0] + X[:, 1] ** 2 - X[:, 2] * X[:, 3] + 0.3 * rng.normal(size=n)
+
+
+def regressors():
+    """Three of scikit-learn's regressors, of different kinds."""
+    linear = pytest.importorskip("sklearn.linear_model")
+    from sklearn.svm import SVR
+    from sklearn.tree import DecisionTreeRegressor
+
+    return [linear.Ridge(), SVR(), DecisionTreeRegressor(max_depth=4, random_state=0)]
+
+
+BOTH = VotingRegressor, StackingRegressor
+WAYS = [  # Every way to combine regressors.
+    VotingRegressor(), VotingRegressor(weights=[1, 3]), VotingRegressor(weights="inverse-error"),
+    VotingRegressor(weights="covariance"), StackingRegressor(),
+    StackingRegressor(meta=REGRESSORS["linear"]()),
+]  # fmt: skip
+each_way = pytest.mark.parametrize("model", WAYS, ids=repr)
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("weights", [None, [2, 1, 1.5]])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_voting_regressor_matches_scikit_learn(weights, weighted):
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X, y = numbers()
+    test = numbers(seed=1)[0]
+    passed = np.random.default_rng(0).random(150) if weighted else None
+    model = VotingRegressor(regressors(), weights=weights).fit(X, y, passed)
+    peer = ensemble.VotingRegressor(named(regressors()), weights=weights)
+    peer.fit(X, y, **({"sample_weight": passed} if weighted else {}))
+    assert_allclose(model.predict(test), peer.predict(test), rtol=1e-12)
+    assert_allclose(model.votes(test), peer.transform(test), rtol=1e-12)
+    assert model.score(X, y, passed) == pytest.approx(peer.score(X, y, passed), rel=1e-12)
+    squares = np.average((model.predict(X) - y) ** 2, weights=passed)
+    assert model.objective_ == pytest.approx(squares, rel=1e-12)
+    assert model.residual_ is None and model.converged_ and model.weights_.sum() == 1
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_an_average_match_naive(weighted):
+    optimize = pytest.importorskip("scipy.optimize")
+    X, y = numbers()
+    folds = split(150)
+    w = np.random.default_rng(0).random(150) + 0.1 if weighted else np.ones(150)
+    E = np.zeros((150, 3))
+    for t, member in enumerate(regressors()):
+        for train, test in folds:
+            part = copy.deepcopy(member).fit(X[train], y[train], sample_weight=w[train])
+            E[test, t] = part.predict(X[test]) - y[test]
+    C = (E * w[:, None]).T @ E / w.sum()
+    inverse = 1 / C.diagonal()
+    best = optimize.minimize(
+        lambda a: a @ C @ a, np.full(3, 1 / 3), jac=lambda a: 2 * C @ a, method="SLSQP",
+        bounds=[(0, 1)] * 3, constraints={"type": "eq", "fun": lambda a: a.sum() - 1},
+        options={"ftol": 1e-15},
+    ).x  # fmt: skip
+    for rule, expected, atol in (
+        ("inverse-error", inverse / inverse.sum(), 1e-12),
+        ("covariance", best, 1e-6),
+    ):
+        model = VotingRegressor(regressors(), rule, folds).fit(X, y, w if weighted else None)
+        assert_allclose(model.weights_, expected, atol=atol)
+        assert_allclose(model.errors_, C.diagonal(), rtol=1e-12)
+        assert model.objective_ == pytest.approx(model.weights_ @ C @ model.weights_, rel=1e-12)
+        assert (model.residual_ is None) == (rule == "inverse-error") and model.converged_
+        final = [m.fit(X, y, sample_weight=w).predict(X) for m in regressors()]
+        assert_allclose(model.predict(X), np.array(final).T @ model.weights_, rtol=1e-12)
+    equal = np.full(3, 1 / 3)
+    assert 0 < model.residual_ <= 1e-9
+    assert model.objective_ <= min(C.diagonal().min(), equal @ C @ equal) + 1e-12
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+def test_stacking_regressor_matches_scikit_learn():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    from sklearn.linear_model import LinearRegression, Ridge
+
+    X, y = numbers()
+    test, folds = numbers(seed=1)[0], split(150)
+    positive = LinearRegression(positive=True, fit_intercept=False)
+    for ours, theirs in (("linear", positive), (Ridge(), Ridge())):
+        peer = ensemble.StackingRegressor(named(regressors()), theirs, cv=folds).fit(X, y)
+        model = StackingRegressor(regressors(), ours, folds).fit(X, y)
+        assert_allclose(model.predict(test), peer.predict(test), rtol=1e-8)
+    assert_allclose(model.meta_.coef_, peer.final_estimator_.coef_, rtol=1e-10)
+    assert model.residual_ is None and model.votes(test).shape == (150, 1)
+    fitted = [member.fit(X, y) for member in regressors()]
+    more, goals = numbers(seed=2)
+    weight = np.random.default_rng(0).random(150)
+    peer = ensemble.StackingRegressor(named(fitted), positive, cv="prefit")
+    model = StackingRegressor(fitted, prefit=True).fit(more, goals, weight)
+    assert all(a is b for a, b in zip(model.estimators_, fitted, strict=True))
+    coef = peer.fit(more, goals, sample_weight=weight).final_estimator_.coef_
+    assert_allclose(model.weights_, coef, atol=1e-9)
+    squares = np.average((model.predict(more) - goals) ** 2, weights=weight)
+    assert model.objective_ == pytest.approx(squares, rel=1e-12)
+    assert model.converged_ and 0 < model.residual_ < 1e-12
+
+
+def test_a_stack_of_regressors_is_no_worse_than_its_best_member():
+    """On the rows that its weights were learned from; and more members never do harm there."""
+    X, y = numbers()
+    model = StackingRegressor([*regressors(), "linear", "quadratic"]).fit(X, y)
+    alone = VotingRegressor([*regressors(), "linear", "quadratic"], "covariance").fit(X, y)
+    assert model.objective_ <= alone.objective_ <= alone.errors_.min()
+    for trace in (model.trace_, alone.trace_):
+        assert (np.diff(trace) <= 1e-12).all() and len(trace) == 5
+
+
+@pytest.mark.parametrize("model", WAYS[:4], ids=repr)
+def test_an_average_decomposes_into_error_and_ambiguity(model):
+    """Theorem 2 of the chapter, on rows that the members do not know."""
+    X, y = numbers()
+    test, goals = numbers(seed=1)
+    model.fit(X, y)
+    found = ambiguity(model.votes(test), model.weights_, goals)
+    assert_allclose(found.ensemble, (model.predict(test) - goals) ** 2, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.ensemble, found.members - found.ambiguity, rtol=1e-9, atol=1e-12)
+    squares = [np.mean((m.predict(test) - goals) ** 2) for m in model.estimators_]
+    assert found.members.mean() == pytest.approx(model.weights_ @ squares, rel=1e-12)
+    assert found.ambiguity.mean() > 0.01 or model.weights_.max() > 0.9
+
+
+def test_weights_of_rows_reach_the_regressors_of_every_fold():
+    """Whole weights are repeated rows, in the folds, the weights and the final members."""
+    X, y = numbers()
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    rows = np.repeat(np.arange(150), weight)
+    folds = split(150)
+    again = [tuple(np.flatnonzero(np.isin(rows, part)) for part in pair) for pair in folds]
+    for model in WAYS:
+        one = copy.copy(model).set_params(cv=folds).fit(X, y, weight.astype(float)).predict(X)
+        two = copy.copy(model).set_params(cv=again).fit(X[rows], y[rows]).predict(X)
+        plain = copy.copy(model).set_params(cv=folds).fit(X, y).predict(X)
+        assert_allclose(one, two, rtol=1e-7)
+        assert abs(one - plain).max() > 1e-3
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+def test_built_in_regressors_are_least_squares():
+    X, y = numbers()
+    Z = (X - X.mean(0)) / X.std(0)
+    for name, A in (("linear", Z), ("quadratic", np.hstack([Z, Z**2]))):
+        A = (A - A.mean(0)) / A.std(0)
+        d = A.shape[1]
+        rows = np.vstack([A, np.eye(d) * np.sqrt(150e-3)])
+        coef = np.linalg.lstsq(rows, np.append(y - y.mean(), np.zeros(d)), rcond=None)[0]
+        member = REGRESSORS[name]().fit(X, y)
+        assert_allclose(member.predict(X), A @ coef + y.mean(), rtol=1e-9)
+        weight = np.random.default_rng(0).integers(0, 3, 150)
+        again = REGRESSORS[name]().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+        weighted = REGRESSORS[name]().fit(X, y, weight.astype(float))
+        assert_allclose(weighted.predict(X), again.predict(X), rtol=1e-9)
+        level = np.column_stack([X, np.full(150, 0.1)])
+        assert_allclose(REGRESSORS[name]().fit(level, y).predict(level), member.predict(X))
+
+
+def test_folds_of_numbers():
+    y, weight = np.random.default_rng(0).normal(size=41), np.ones(41)
+    weight[[0, 20]] = 0.0
+    pairs = _folds("StackingRegressor", 4, y, weight)
+    tested = np.concatenate([test for _, test in pairs])
+    assert_array_equal(np.sort(tested), np.flatnonzero(weight))
+    rank = np.full(41, -1)
+    rank[np.flatnonzero(weight)] = y[weight > 0].argsort().argsort()
+    for train, test in pairs:
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.flatnonzero(weight))
+        assert len(set(rank[test] // 4)) == len(test)  # one of every four neighbours
+
+
+@pytest.mark.parametrize("model", WAYS[:-1], ids=repr)
+def test_regressors_are_those_of_scikit_learn(model):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    base = pytest.importorskip("sklearn.base")
+    assert base.is_regressor(model) and not base.is_classifier(model)
+    model = type(model)(**model.get_params(deep=False))
+    folds = {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"}
+    deals = isinstance(model, StackingRegressor) or isinstance(model.weights, str)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = checks.check_estimator(
+            model, on_skip=None, on_fail=None, expected_failed_checks=folds if deals else None
+        )
+    assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert sum(r["status"] == "passed" for r in results) > 50
+
+
+def test_regressors_in_tools_of_scikit_learn():
+    selection = pytest.importorskip("sklearn.model_selection")
+    from sklearn.base import clone
+
+    X, y = numbers()
+    found = [("gb", GradientBoostingRegressor(n_estimators=5)), ("line", "linear")]
+    for cls in BOTH:
+        key = "members__gb__max_depth"
+        grid = selection.GridSearchCV(cls(found), {key: [1, 3]}, cv=3).fit(X, y)
+        scores = [
+            selection.cross_val_score(
+                cls([found[0][1].set_params(max_depth=k), "linear"]), X, y, cv=3
+            )
+            for k in (1, 3)
+        ]
+        assert_allclose(grid.cv_results_["mean_test_score"], np.mean(scores, axis=1))
+        best = grid.best_estimator_
+        assert best.named_estimators_["gb"].max_depth == grid.best_params_[key]
+        fitted = clone(cls(best.estimators_, prefit=True)).members
+        assert all(a is b for a, b in zip(fitted, best.estimators_, strict=True))
+        assert not hasattr(clone(best), "weights_")
+
+
+@each_way
+def test_a_regressor_in_any_unit(model):
+    """y times a number gives predictions times that number; so do weights and features."""
+    X, y = numbers()
+    weight = np.random.default_rng(0).random(150)
+    expected = model.fit(X, y, weight).predict(X)
+    for size in (1e149, 1e100, 1e-100, 1e-290):
+        found = model.fit(X, size / 100 * y, weight).predict(X)
+        assert_allclose(found * (100 / size), expected, rtol=1e-7)
+        assert model.converged_
+        assert_allclose(
+            model.fit(size / 10 * X, y, weight).predict(size / 10 * X), expected, rtol=1e-7
+        )
+    for size in (1e147, 1e-290):
+        assert_allclose(model.fit(X, y, size * weight).predict(X), expected, rtol=1e-7)
+    level = model.fit(X, np.full(150, 3.0)).predict(X)
+    assert_allclose(level, 3.0, rtol=1e-9)
+    assert_allclose(model.fit(X, np.zeros(150)).predict(X), 0.0, atol=1e-300)
+
+
+@each_way
+def test_regressors_are_kept_in_files(model, tmp_path):
+    X, y = numbers()
+    path = tmp_path / "model.npz"
+    model.fit(X, y).save(path, notes={"of": "numbers"})
+    again = type(model).load(path)
+    assert again.notes_ == {"of": "numbers"} and repr(again) == repr(model)
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert_array_equal(again.weights_, model.weights_)
+    found = [("gb", GradientBoostingRegressor(n_estimators=3)), ("in", model), "quadratic"]
+    outer = StackingRegressor(found).fit(X, y)
+    outer.save(path)
+    inside = (GradientBoostingRegressor, type(model))
+    assert_array_equal(StackingRegressor.load(path, members=inside).predict(X), outer.predict(X))
+    with pytest.raises(ValueError, match="holds a GradientBoostingRegressor: pass the class"):
+        StackingRegressor.load(path)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [
+    VotingRegressor(), VotingRegressor(weights="covariance"), StackingRegressor("quadratic"),
+    StackingRegressor("linear", meta=REGRESSORS["linear"]()),
+    StackingRegressor([VotingRegressor()]),
+], ids=repr)  # fmt: skip
+def test_mutated_files_of_regressors_are_refused_or_predict(model, tmp_path):
+    X, y = numbers(30)
+
+    def check(again):
+        assert np.isfinite(again.predict(X)).all() and again.predict(X).shape == (30,)
+
+    inside = (VotingRegressor, *REGRESSORS.values())
+    check_mutated_files(model.fit(X, y), tmp_path / "model.npz", check, inside)
+
+
+@each_way
+def test_callbacks_of_regressors(model, capsys):
+    X, y = numbers()
+    valid, goals = numbers(seed=1)
+    seen = []
+
+    def watch(part, iteration, info):
+        seen.append((part.score(valid, goals), len(part.estimators_), part.converged_))
+        return True
+
+    names = "linear" if isinstance(getattr(model, "meta", ""), str) else "linear,quadratic"
+    params = model.get_params(deep=False) | {"callback": watch, "verbose": 1}
+    model = type(model)(**params).fit(X, y)
+    assert seen == [(model.score(valid, goals), len(names.split(",")), False)]
+    assert model.n_iter_ == len(model.estimators_) == len(names.split(","))
+    assert len(capsys.readouterr().out.splitlines()) == 1 and model.converged_
+
+    def fail(part, iteration, info):
+        raise KeyboardInterrupt
+
+    before = dict(vars(model.set_params(callback=fail)))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], y)
+    assert vars(model) == before and model.predict(valid).shape == (150,)
+    with pytest.raises(ValueError, match="y must have shape"):
+        model.fit(X[:, :2], y[1:])
+    assert vars(model) == before
+
+
+@pytest.mark.bounds
+@pytest.mark.uncompiled
+def test_errors_of_regressors():
+    X, y = numbers()
+    bad = Fixed(np.where(np.arange(150) == 3, np.nan, 1.0), [0])
+    for model, text in (
+        (VotingRegressor([]), "members must be a list of regressors"),
+        (VotingRegressor("linear,bayes"), "members must be a list of regressors"),
+        (VotingRegressor([("a__b", "linear")]), "names differ and have no '__' in them"),
+        (VotingRegressor(weights=[1, 2, 3]), "2 members need as many weights: 3"),
+        (VotingRegressor(weights=[1, -2]), "weights must be None or finite numbers >= 0"),
+        (VotingRegressor(weights="log-odds"), "or one of 'inverse-error', 'covariance', got 'log-"),
+        (VotingRegressor(cv=1), "cv must be an integer >= 2"),
+        (VotingRegressor(prefit=True), "prefit=True needs fitted objects, not names"),
+        (VotingRegressor([bad], prefit=True), "Fixed predicts nan to nan; scale X and y"),
+        (VotingRegressor([Fixed(list("a") * 150, [0])], prefit=True), "not one number a row"),
+        (StackingRegressor([Fixed(np.ones((150, 2)), [0])], prefit=True), r"of shape \(150, 2\)"),
+        (StackingRegressor(meta="quadratic"), "meta must be 'linear' or an object"),
+        (StackingRegressor(tol=0), "tol must be a number > 0"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            model.fit(X, y)
+    for model in (VotingRegressor(weights="covariance"), StackingRegressor()):
+        with pytest.raises(ValueError, match="cross-validation needs at least 2 rows"):
+            model.fit(X, y, np.arange(150) == 3)
+    neighbors = pytest.importorskip("sklearn.neighbors").KNeighborsRegressor()
+    for model in (VotingRegressor([neighbors]), StackingRegressor([neighbors])):
+        assert model.fit(X, y).score(X, y) > 0.5
+        with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight in fit"):
+            model.fit(X, y, np.ones(150))
+        for wrong in (list("ab") * 75, np.full(150, np.inf), np.full(150, 1e150)):
+            with pytest.raises(ValueError, match="y must hold numbers|Input y contains"):
+                model.fit(X, wrong)
+
+
+def test_missing_values_are_the_business_of_regressors():
+    X, y = numbers()
+    X[::5, 1] = np.nan
+    boost = GradientBoostingRegressor(n_estimators=5)
+    for cls in BOTH:
+        assert cls([boost]).fit(X, y).score(X, y) > 0.2
+        assert cls([boost])._takes_nan() and not cls([boost, "linear"])._takes_nan()
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            cls([boost, "linear"]).fit(X, y)
 
 
 # -- calibration ----------------------------------------------------------------------------------
@@ -983,7 +1563,8 @@ def test_a_failed_fit_changes_nothing():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("K, model", [
     (4, Voting()), (4, Voting(how="soft", weights=[1, 2, 0])), (4, Stacking()),
-    (4, Voting(how="majority", reject="?")), (4, Stacking(meta=BUILT_IN["bayes"]())),
+    (4, Voting(how="majority", reject="?", weights="log-odds")),
+    (4, Stacking(meta=BUILT_IN["bayes"]())),
     (2, Calibrated()), (2, Calibrated(method="isotonic")),
 ])  # fmt: skip
 def test_save_and_load(K, model, tmp_path):
@@ -997,7 +1578,8 @@ def test_save_and_load(K, model, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("model", [
-    Voting("linear,bayes", how="soft"), Voting("centroid"), Stacking("linear,bayes"),
+    Voting("linear,bayes", how="soft"), Voting("centroid", weights="log-odds"),
+    Stacking("linear,bayes"),
     Stacking("linear", meta=BUILT_IN["bayes"]()), Calibrated(), Calibrated(method="isotonic"),
     Voting([Calibrated()], how="average"), Voting([PSVM()]),
 ])  # fmt: skip
@@ -1158,6 +1740,8 @@ def test_errors():
         (Voting(weights=[1, -2, 1]), "weights must be None or finite numbers >= 0"),
         (Voting(weights=[0, 0, 0]), "weights must be None or finite numbers >= 0"),
         (Voting(weights=[1, np.nan, 1]), "weights must be None or finite numbers >= 0"),
+        (Voting(weights="covariance"), "or one of 'log-odds', 'inverse-error', got 'covariance'"),
+        (Voting(weights="log-odds", cv=1), "cv must be an integer >= 2"),
         (Voting(how="majority"), "needs reject, a label for rows without a majority"),
         (Voting(how="majority", reject="a"), "a text and no class of y, got 'a'"),
         (Voting(how="majority", reject=-1), "a text and no class of y, got -1"),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import blobs
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -22,6 +21,7 @@ import datasets
 from solvers import cqboost
 from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
 from tests import hard_cqboost
+from tests.conftest import blobs
 from tests.test_contract import NOT_FOR
 
 pytestmark = pytest.mark.bounds

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import naive_bootstrap, naive_counts, read_arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 from scipy.spatial.distance import cdist, pdist
@@ -17,6 +16,7 @@ import datasets
 from solvers import drm
 from solvers.drm import DRM, ConvergenceWarning, NuSVM
 from tests import hard_drm
+from tests.conftest import naive_bootstrap, naive_counts, read_arrays
 
 pytestmark = pytest.mark.bounds
 uncompiled = pytest.mark.uncompiled  # small enough to run without the compiler

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import blobs, naive_bootstrap, naive_counts, read_arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 
 import datasets
 from solvers import exrm
 from solvers.exrm import PSVM, ConvergenceWarning, ExRM
+from tests.conftest import blobs, naive_bootstrap, naive_counts, read_arrays
 from tests.hard_exrm import check, is_honest, make, problems
 
 pytestmark = pytest.mark.bounds

@@ -6,24 +6,30 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import blobs, read_arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq, minimize_scalar
 
 import datasets
+from solvers import gradient_boosting
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+from tests.conftest import blobs, read_arrays
 
 pytestmark = pytest.mark.bounds
 
 TIE = 1e-9  # splits whose gains differ by less than this part of their size are equally good
 RTOL = 1e-6  # of leaf values, gains and steps
 BOTH = (GradientBoosting, GradientBoostingRegressor)
+KINKED = ("absolute", "hinge")
 
 
 # -- slow and obvious references ------------------------------------------------------------------
 def naive_loss(loss, y, F, delta=1.0):
     """Loss of each row, its first and its second derivative in F; y is -1 or 1 for a classifier."""
     r = y - F
+    if callable(loss):
+        return loss(y, F)
+    if loss == "hinge":
+        return np.maximum(1 - y * F, 0), -y * ((y * F < 1) + 0.5 * (y * F == 1)), None
     if loss == "log":
         p = 1 / (1 + np.exp(y * F))
         return np.logaddexp(0, -y * F), -y * p, p / (1 + np.exp(-y * F))
@@ -41,10 +47,21 @@ def naive_loss(loss, y, F, delta=1.0):
 
 def naive_start(loss, y, w, delta):
     """Constant with the least weighted loss."""
-    if loss == "absolute":
-        return min(y, key=lambda c: w @ np.abs(y - c))
+    if loss in KINKED:
+        return naive_kink(loss, y, 0.0, w, np.ones(len(y)))
     low, high = (y.min(), y.max()) if loss in ("squared", "huber") else (-40.0, 40.0)
     return brentq(lambda c: w @ naive_loss(loss, y, c, delta)[1], low, high, xtol=1e-14)
+
+
+def naive_kink(loss, y, F, w, step):
+    """Factor a of the step with the least loss, which is linear between the a where F + a step = y:
+    all of them are tried. Of several the middle one is taken, for hinge the one next to 0."""
+    F, moves = F + np.zeros(len(y)), step != 0
+    kinks = (y - F)[moves] / step[moves]
+    kinks = np.append(kinks, 0.0) if loss == "hinge" or not len(kinks) else kinks
+    costs = np.array([w @ naive_loss(loss, y, F + a * step)[0] for a in kinks])
+    best = kinks[costs <= costs.min() * (1 + 1e-12) + 1e-12 * w.sum()]
+    return min(best, key=abs) if loss == "hinge" else 0.5 * (best.min() + best.max())
 
 
 def naive_median(values, w):
@@ -166,23 +183,31 @@ def naive_boosting(model, X, y, w, tally):
     if loss == "absolute":  # it need not be unique
         least = w @ np.abs(y - naive_start(loss, y, w, delta))
         assert w @ np.abs(y - F_0) <= least * (1 + 1e-12)
+    elif callable(loss):
+        costs = [w @ naive_loss(loss, y, c * np.ones(len(y)))[0] for c in np.linspace(-4, 4, 8001)]
+        assert w @ naive_loss(loss, y, F_0 * np.ones(len(y)))[0] <= min(costs) * (1 + 1e-12)
     else:
         F_0 = naive_start(loss, y, w, delta)
     assert_allclose(model.nodes_[0]["value"], F_0, rtol=1e-9, atol=1e-9)
     assert model.starts_[0] == 0 and model.starts_[1] == 1 and model.nodes_[0]["child"] == 0
     F = np.full(len(y), F_0)
     for t in range(1, model.n_iter_ + 1):
-        _, g, h = naive_loss(loss, y, F, delta)
-        g, h = w * g, w * h if order == 2 else w
+        _, g, *h = naive_loss(loss, y, F, delta)
+        g, h = w * g, w * h[0] if order == 2 else w
         limits = p["l2"], p["max_depth"] or np.inf, p["max_leaf_nodes"]
         limits += p["min_samples_leaf"], p["min_child_weight"]
         nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
-        rest = y - F
-        settle = (lambda k, rest=rest: naive_median(rest[k], w[k])) if loss == "absolute" else None
+
+        def settle(k, F=F):
+            return naive_kink(loss, y[k], F[k], w[k], np.ones(len(k)))
+
+        settle = settle if loss in KINKED else None
         tree, leaves = naive_tree(X, g, h, *limits, nodes, tally, settle)
         step, found = 1.0, model.weights_[t] / rate
-        if order == 1 and loss != "absolute" and np.abs(tree).max() > 1e-9:
-            penalty = p["l2"] * leaves @ leaves if loss in ("log", "exponential") else 0.0
+        if order == 1 and loss not in KINKED and np.abs(tree).max() > 1e-9:
+            endless = callable(loss) and isinstance(model, GradientBoosting)
+            endless |= loss in ("log", "exponential")
+            penalty = p["l2"] * leaves @ leaves if endless else 0.0
             step = naive_step(loss, y, F, w, tree, penalty, delta)
             if step is None:
                 assert np.isfinite(found) and found >= 0
@@ -190,9 +215,9 @@ def naive_boosting(model, X, y, w, tally):
             least = w @ naive_loss(loss, y, F + step * tree, delta)[0] + penalty * step**2 / 2
             ours = w @ naive_loss(loss, y, F + found * tree, delta)[0] + penalty * found**2 / 2
             assert ours <= least * (1 + 1e-9)
-            if loss == "huber":  # it need not be unique
+            if loss == "huber" or callable(loss):  # it need not be unique
                 step = found
-        elif order == 1 and loss != "absolute":
+        elif order == 1 and loss not in KINKED:
             step = found
         assert_allclose(found, step, rtol=RTOL)
         F = F + rate * step * tree
@@ -247,10 +272,11 @@ def log_loss(p, positive):
 
 
 # -- correct: against something that shares no code -----------------------------------------------
-LOSSES = [(GradientBoosting, loss) for loss in ("log", "exponential", "squared")]
+LOSSES = [(GradientBoosting, loss) for loss in ("log", "exponential", "squared", "hinge")]
 LOSSES += [(GradientBoostingRegressor, loss) for loss in ("squared", "huber", "absolute")]
 CASES = [(*pair, order) for pair in LOSSES for order in (2, 1)]
 CASES.remove((GradientBoostingRegressor, "absolute", 2))
+CASES.remove((GradientBoosting, "hinge", 2))
 
 
 @pytest.mark.uncompiled
@@ -356,6 +382,417 @@ def test_log_loss_is_that_of_xgboost(name):
     assert_allclose(loss, log_loss(peer.predict_proba(X)[:, 1], y == 1), rtol=0.01)
 
 
+# -- Algorithm 2 in full: hinge, a loss that is given, any base -----------------------------------
+def focal(y, F):
+    """The focal loss (1 - p)^2 (-log p), p the probability of y; its curvature is bounded by 2."""
+    p = 1 / (1 + np.exp(-y * F))
+    slope = (1 - p) ** 2 * (2 * p * np.log(p) - (1 - p))
+    return -((1 - p) ** 2) * np.log(p), y * slope, np.full(len(y), 2.0)
+
+
+def pinball(y, F):
+    """The loss of the quantile at 80 %; it has no curvature."""
+    r = y - F
+    return np.maximum(0.8 * r, -0.2 * r), np.where(r > 0, -0.8, 0.2)
+
+
+def given(loss, delta=1.0):
+    """A loss that has a name, as a function."""
+    return lambda y, F: naive_loss(loss, y, F, delta)
+
+
+def naive_algorithm_2(model, base, loss, X, y, w, delta=1.0):
+    """Algorithm 2 as it is printed, with copies of the base: votes of all members, their weights
+    and the loss after each round. y is -1 or 1 for a classifier."""
+    from sklearn.base import clone
+
+    votes, weights, losses = [np.full(len(y), naive_start(loss, y, w, delta))], [1.0], []
+    for t in range(model.n_estimators):
+        F = np.array(votes).T @ weights
+        _, g, h = naive_loss(loss, y, F, delta)
+        member = clone(base)
+        if "random_state" in member.get_params():  # of equal splits a tree of theirs draws one
+            member.set_params(random_state=model.estimators_[t].random_state)
+        if model.order == 2:
+            h_t = member.fit(X, -g / h, sample_weight=w * h).predict(X)
+            alpha = 1.0
+        else:
+            h_t = member.fit(X, -g, sample_weight=w).predict(X)
+            if loss in KINKED:
+                alpha = max(0.0, naive_kink(loss, y, F, w, h_t))
+            else:
+                alpha = naive_step(loss, y, F, w, h_t, 0.0, delta)
+        votes.append(h_t)
+        weights.append(model.learning_rate * alpha)
+        F = np.array(votes).T @ weights
+        losses.append(np.average(naive_loss(loss, y, F, delta)[0], weights=w))
+    return np.array(votes).T, np.array(weights), np.array(losses)
+
+
+@pytest.mark.parametrize("kind", ["Ridge", "DecisionTreeRegressor"])
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+def test_any_base_is_algorithm_2(cls, loss, order, kind):
+    linear_model, tree = (
+        pytest.importorskip("sklearn.linear_model"),
+        pytest.importorskip("sklearn.tree"),
+    )
+    base = linear_model.Ridge(2.0) if kind == "Ridge" else tree.DecisionTreeRegressor(max_depth=2)
+    for seed in range(3):
+        X, y = data_for(cls, 90, seed=seed, noise=2.0)
+        w = np.random.default_rng(seed).uniform(0.5, 2.0, 90)
+        delta = {"delta": 0.7} if loss == "huber" else {}
+        model = cls(loss=loss, order=order, base=base, n_estimators=6, learning_rate=0.3, **delta)
+        model.fit(X, y, w)
+        votes, weights, losses = naive_algorithm_2(model, base, loss, X, y, w, *delta.values())
+        assert model.n_iter_ == 6 and len(model.estimators_) == 6 and base not in model.estimators_
+        assert_allclose(model.weights_, weights, rtol=RTOL)
+        assert_allclose(model.votes(X), votes, rtol=RTOL, atol=1e-7)
+        assert_allclose(model.trace_, losses, rtol=1e-7)
+        final = model.predict(X) if cls is GradientBoostingRegressor else model.decision_function(X)
+        assert_allclose(final, model.votes(X) @ model.weights_, rtol=1e-12, atol=1e-12)
+        first = np.average(naive_loss(loss, y, votes[:, 0], *delta.values())[0], weights=w)
+        assert (np.diff([first, *losses]) < 0).all()
+        assert model.reason_ == "all members were trained"
+        assert not hasattr(model, "feature_importances_")
+
+
+@pytest.mark.uncompiled
+def test_the_line_search_of_kinks_is_exact():
+    """Every kink is tried by hand; steps in both directions, and rows that do not move."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 12))
+        y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        F, step, w = rng.normal(size=n).round(1), rng.normal(size=n).round(1), rng.integers(1, 4, n)
+        w = w.astype(float)
+        for loss in KINKED:
+            rows = gradient_boosting.ScoredRows(F, None, None, y, w)
+            found = gradient_boosting._best_step(loss, rows, step)
+            expected = naive_kink(loss, y, F, w, step)
+            assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=f"{seed} {loss}")
+
+
+NAMED = [case for case in CASES if case[1] not in KINKED]
+
+
+@pytest.mark.parametrize(("cls", "loss", "order"), NAMED)
+def test_losses_with_names_are_the_same_when_given(cls, loss, order):
+    X, y = data_for(cls, 200)
+    X[::7, 1] = np.nan
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 200)
+    params = dict(order=order, n_estimators=10, max_depth=3, subsample=0.9, random_state=0)
+    if cls is GradientBoosting and loss == "squared":
+        params["l2"] = 0.0  # a loss that is given might fall for ever: l2 keeps its steps finite
+    delta = {"delta": 0.5} if loss == "huber" else {}
+    named = cls(loss=loss, **params, **delta).fit(X, y, w)
+    ours = cls(loss=given(loss, *delta.values()), **params).fit(X, y, w)
+    assert_array_equal(ours.nodes_["feature"], named.nodes_["feature"])
+    assert_array_equal(ours.nodes_["threshold"], named.nodes_["threshold"])
+    assert_allclose(ours.nodes_["value"], named.nodes_["value"], rtol=1e-7, atol=1e-9)
+    assert_allclose(ours.weights_, named.weights_, rtol=1e-8)
+    assert_allclose(ours.trace_, named.trace_, rtol=1e-9)
+    assert_array_equal(ours.predict(X) > 0, named.predict(X) > 0)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(
+    ("cls", "loss", "order"),
+    [(GradientBoosting, focal, 1), (GradientBoosting, focal, 2),
+     (GradientBoostingRegressor, pinball, 1)],
+)  # fmt: skip
+def test_a_given_loss_matches_naive_tree_by_tree(cls, loss, order):
+    tally = {"trees": 0, "splits": 0, "ties": 0}
+    for seed in range(12):
+        X, y, w, params = random_problem(seed, cls is GradientBoostingRegressor)
+        params["min_samples_leaf"] = 5
+        if cls is GradientBoostingRegressor:
+            del params["delta"]
+            y = y.clip(-4, 4)
+        model = cls(loss=loss, order=order, **params).fit(X, y, w)
+        naive_boosting(model, X, y, np.ones(len(y)) if w is None else w, tally)
+    assert tally["trees"] > 30 and tally["splits"] > 30, tally
+    assert tally["ties"] <= 0.02 * tally["splits"], tally
+
+
+def test_a_given_quantile_is_learned():
+    X, y = waves(2000, noise=1.0)
+    model = GradientBoostingRegressor(loss=pinball, order=1, n_estimators=60, max_depth=3)
+    share = np.mean(y <= model.fit(X, y).predict(X))
+    assert 0.77 < share < 0.83 and model.votes(X)[0, 0] == pytest.approx(np.quantile(y, 0.8), 1e-2)
+
+
+def test_a_given_loss_is_called_once_a_round_with_what_it_may_not_change():
+    X, y = waves(50)
+    calls = []
+
+    def squared(y, F):
+        calls.append((len(y), y.flags.writeable))
+        value, gradient = (y - F) ** 2 / 2, F - y
+        F[:] = np.nan  # the scores are a copy
+        return value, gradient, np.ones(len(y), dtype=np.float32)
+
+    expected = GradientBoostingRegressor(n_estimators=9).fit(X, y)
+    model = GradientBoostingRegressor(loss=squared, n_estimators=9).fit(X, y)
+    assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+    n_start = len(calls) - 9
+    assert set(calls) == {(50, False)} and n_start < 40
+    GradientBoostingRegressor(loss=squared, n_estimators=4).fit(X, y)
+    assert len(calls) - 9 - n_start == n_start + 4
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize(
+    ("loss", "order", "text"),
+    [
+        (lambda y, f: f - y, 1, "loss must return a tuple of value and gradient, got ndarray"),
+        (lambda y, f: None, 2, "a tuple of value, gradient and curvature, got NoneType"),
+        (lambda y, f: (f, f), 2, "order=2 needs a loss that returns value, gradient and curvature, "
+         "got 2 arrays; set order=1"),
+        (lambda y, f: (f.sum(), f), 1, r"a value of shape \(40,\).*, got shape \(\)"),
+        (lambda y, f: (f, f[:-1]), 1, r"a gradient of shape \(40,\).*, got shape \(39,\)"),
+        (lambda y, f: (f, f[:, None]), 1, r"a gradient of .*, got shape \(40, 1\)"),
+        (lambda y, f: (f, f + 1j), 1, "a gradient .* dtype complex128"),
+        (lambda y, f: (f, f.astype(str)), 1, "a gradient .* dtype <U"),
+        (lambda y, f: (f, f, 1.0), 2, r"a curvature .* got shape \(\)"),
+        (lambda y, f: (f * np.nan, f - y), 1, "what loss returns must be finite, .* values of nan"),
+        (lambda y, f: (f, f + np.inf), 1, "must be finite, .* gradients of inf"),
+        (lambda y, f: (f, f - y, f + np.nan), 2, "must be finite, .* curvatures of nan"),
+        (lambda y, f: (f, f - y, -np.ones(len(y))), 2, "order=2 needs curvatures >= 0, got -1 "),
+        (lambda y, f: (f, f - y, 0 * y), 2, "needs a curvature, but loss returns 0 for all rows"),
+    ],
+)  # fmt: skip
+def test_what_a_given_loss_returns_is_checked(loss, order, text, cls):
+    model = cls(loss=loss, order=order)
+    with pytest.raises(ValueError, match=f"{cls.__name__}: .*{text}"):
+        model.fit(*data_for(cls, 40))
+    assert not hasattr(model, "converged_")
+
+
+def test_a_given_loss_may_overflow_on_the_way_of_a_line_search():
+    """The first steps that are tried are far too long for this loss."""
+    X, y = data_for(GradientBoosting, 100)
+
+    def steep(y, F):
+        e = np.exp(-200 * y * F)
+        return e, -200 * y * e
+
+    model = GradientBoosting(loss=steep, order=1, n_estimators=10, max_depth=2).fit(X, y)
+    same = GradientBoosting("exponential", order=1, n_estimators=10, max_depth=2, l2=0.0).fit(X, y)
+    assert np.isfinite(model.trace_).all() and (np.diff(model.trace_) < 0).all()
+    assert model.score(X, y) > 0.8 and same.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("cls", "loss"), [(GradientBoosting, focal), (GradientBoostingRegressor, pinball)]
+)
+def test_a_file_does_not_hold_a_given_loss(cls, loss, tmp_path):
+    path = tmp_path / "model.npz"
+    X, y = data_for(cls, 100)
+    model = cls(loss=loss, order=1, n_estimators=5).fit(X, y)
+    model.save(path)
+    copy = cls.load(path)
+    assert copy.loss is None and copy.get_params() == model.get_params() | {"loss": None}
+    assert_array_equal(copy.votes(X), model.votes(X))
+    assert_array_equal(copy.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None.* it needs its loss"):
+        copy.fit(X, y)
+    assert_array_equal(copy.predict(X), model.predict(X))  # it is what it was
+    copy.save(path)
+    assert_array_equal(cls.load(path).predict(X), model.predict(X))
+    assert_array_equal(copy.set_params(loss=loss).fit(X, y).votes(X), model.votes(X))
+    with pytest.raises(ValueError, match="loss is None"):
+        cls(loss=None).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", focal])
+def test_losses_without_probabilities(loss):
+    metrics = pytest.importorskip("sklearn.metrics")
+    X, y = data_for(GradientBoosting, 150)
+    model = GradientBoosting(loss=loss, order=1, n_estimators=20).fit(X, y)
+    for name in ("predict_proba", "staged_predict_proba"):
+        assert not hasattr(model, name) and hasattr(GradientBoosting, name)
+        with pytest.raises(AttributeError, match="no probabilities; Calibrated"):
+            getattr(model, name)
+    F = model.decision_function(X)
+    assert_array_equal(model.predict(X), np.where(F >= 0, 1, -1))
+    area = metrics.get_scorer("roc_auc")
+    assert area(model, X, y) == metrics.roc_auc_score(y, F) > 0.95
+    log = GradientBoosting(n_estimators=20).fit(X, y)
+    scorer = metrics.make_scorer(metrics.roc_auc_score, response_method="predict_proba")
+    assert scorer(log, X, y) == metrics.roc_auc_score(y, log.predict_proba(X)[:, 1])
+    assert GradientBoosting.predict_proba.__name__ == "predict_proba"
+
+
+def test_hinge_ends_where_all_rows_are_beyond_their_margins():
+    X, y = blobs(40, 2, distance=20.0)
+    model = GradientBoosting("hinge", order=1, learning_rate=1.0, n_estimators=50).fit(X, y)
+    assert model.objective_ == 0.0 and model.n_iter_ <= 2 and "no split" in model.reason_
+    assert_array_equal(np.unique(model.decision_function(X)), [-1.0, 1.0])
+
+
+def test_hinge_leaves_its_kink():
+    """The best constant has all rows of the larger class at their kinks."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    data = datasets.load("german-numer")
+    for base, least in ((linear_model.Ridge(), 0.55), ("tree", 0.45)):
+        model = GradientBoosting("hinge", order=1, base=base, n_estimators=30, max_depth=4)
+        model.fit(data.X, data.y)
+        assert np.abs(model.votes(data.X)[:, 0]).max() == 1.0
+        assert model.objective_ < least and (np.diff(model.trace_) <= 1e-12).all()
+
+
+class Mean:
+    """A regressor of one's own: the mean of its rows, whatever X is; it takes no weights."""
+
+    def fit(self, X, y):
+        self.rows_, self.mean_ = X.shape, y.mean()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+class Odd(Mean):
+    """One that answers as it is told."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def predict(self, X):
+        return self.answer(len(X))
+
+
+@pytest.mark.uncompiled
+def test_any_object_with_fit_and_predict():
+    X, y = waves(60)
+    model = GradientBoostingRegressor(base=Mean(), order=1, n_estimators=5).fit(X, y)
+    assert_allclose(model.predict(X), y.mean(), rtol=1e-12)
+    with pytest.raises(ValueError, match="Mean takes no sample_weight in fit: set order=1, or"):
+        GradientBoostingRegressor(base=Mean()).fit(X, y)
+    with pytest.raises(ValueError, match="Mean takes no sample_weight in fit: leave out"):
+        GradientBoostingRegressor(base=Mean(), order=1).fit(X, y, np.arange(60.0))
+    for answer, text in (
+        (lambda n: np.full(n, np.nan), "number below .* got NaN or a larger one"),
+        (lambda n: np.full((n, 1), 1.0), r"got shape \(60, 1\)"),
+        (lambda n: np.full(n, "up"), "dtype <U2"),
+        (lambda n: np.full(n, 1e200), "got NaN or a larger one"),
+    ):
+        with pytest.raises(ValueError, match=f"predict of Odd must return .*{text}"):
+            GradientBoostingRegressor(base=Odd(answer), order=1).fit(X, y)
+    still = GradientBoostingRegressor(base=Odd(np.zeros), order=1).fit(X, y)
+    assert still.n_iter_ == 1 and still.reason_ == "no member lowers the loss"
+    missing = np.where(X > 1.9, np.nan, X)
+    assert GradientBoostingRegressor(base=Mean(), order=1).fit(missing, y).n_iter_ > 0
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"base": "stump"}, "base must be 'tree' or an object with fit and predict, got 'stump'"),
+        ({"base": 3}, "base must be 'tree' or an object with fit and predict, got 3"),
+        ({"base": GradientBoosting()}, "base must do regression, .* GradientBoosting is a classi"),
+        ({"base": Mean(), "monotonic_cst": [1, 0, 0, 0]}, "monotonic_cst is for trees"),
+    ],
+)
+def test_errors_of_the_base(params, text):
+    for cls in BOTH:
+        with pytest.raises(ValueError, match=f"{cls.__name__}: {text}"):
+            cls(**params).fit(*data_for(cls, 30))
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y = data_for(GradientBoosting, 30)
+    with pytest.raises(ValueError, match="LogisticRegression is a classifier"):
+        GradientBoosting(base=linear_model.LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="the hinge loss has no curvature, .* order=1, or .*'log'"):
+        GradientBoosting("hinge").fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        GradientBoosting(base=linear_model.Ridge()).fit(np.where(X > 1.5, np.nan, X), y)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_objects_are_drawn_for_stopped_early_and_shown(cls):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y = data_for(cls, 200)
+    seen = []
+
+    def look(model, t, info):
+        assert len(model.estimators_) == t and model.weights_.size == t + 1
+        seen.append(model.score(X, y))
+
+    params = dict(base=linear_model.Ridge(), n_estimators=30, random_state=0, callback=look)
+    model = cls(subsample=0.5, max_features=2, **params).fit(X, y)
+    assert model.estimators_features_.shape == (30, 2) and model.n_iter_ == 30
+    for t, columns in enumerate(model.estimators_features_):
+        part = model.estimators_[t].predict(X[:, columns])
+        assert_array_equal(model.votes(X)[:, t + 1], part)
+    assert len(seen) == 30 and seen[-1] == model.score(X, y)
+    assert len({tuple(columns) for columns in model.estimators_features_}) > 3
+
+    model = cls(early_stopping=True, learning_rate=0.9, **params).fit(X, y)
+    best = int(np.argmin(model.validation_trace_)) + 1
+    assert model.n_iter_ == best == len(model.estimators_) == model.weights_.size - 1
+
+
+def test_weight_2_is_a_repeated_row_for_objects():
+    tree = pytest.importorskip("sklearn.tree")
+    X, y = data_for(GradientBoosting, 120)
+    count = np.random.default_rng(1).integers(0, 4, size=120)
+    for order in (1, 2):
+        params = dict(base=tree.DecisionTreeRegressor(max_depth=2), order=order, n_estimators=8)
+        weighted = GradientBoosting(random_state=0, **params).fit(X, y, count.astype(float))
+        repeated = GradientBoosting(random_state=0, **params)
+        repeated.fit(np.repeat(X, count, axis=0), np.repeat(y, count))
+        assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
+        assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
+
+
+def test_an_endless_line_search_along_an_object_is_told():
+    tree = pytest.importorskip("sklearn.tree")
+    X, y = data_for(GradientBoosting, 60)
+    model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
+    with pytest.warns(UserWarning, match="in 3 of 3 rounds the loss falls for ever along a member"):
+        model.fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_models_inside_a_model_are_saved(cls, tmp_path):
+    path = tmp_path / "model.npz"
+    X, y = data_for(cls, 100)
+    X[::7, 1] = np.nan
+    base = GradientBoostingRegressor(n_estimators=3, max_depth=2)
+    model = cls(base=base, n_estimators=4, max_features=3, random_state=0).fit(X, y)
+    model.save(path)
+    copy = cls.load(path, members=(GradientBoostingRegressor,))
+    assert_array_equal(copy.votes(X), model.votes(X))
+    assert copy.base.get_params() == base.get_params() and not hasattr(copy.base, "weights_")
+    assert model.get_params()["base__n_estimators"] == 3
+    if cls is GradientBoosting:
+        with pytest.raises(ValueError, match="holds a GradientBoostingRegressor: pass the class"):
+            cls.load(path)
+    whole = read_arrays(path)
+    for name, wrong in (
+        ("weights_", whole["weights_"][:-1]),
+        ("estimators_features_", whole["estimators_features_"] + 1),
+        ("estimators_features_", whole["estimators_features_"][:, :2].copy()),
+        ("estimators_features_", whole["estimators_features_"][:-1]),
+        ("starts_", np.array([0, 1, 1])),
+    ):
+        np.savez(path, **whole | {name: wrong})
+        with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
+            cls.load(path, members=(GradientBoostingRegressor,))
+
+
+def test_objects_that_no_file_can_hold(tmp_path):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y = waves(40)
+    model = GradientBoostingRegressor(base=linear_model.Ridge(), n_estimators=2).fit(X, y)
+    with pytest.raises(ValueError, match="cannot save .* and our models only, no Ridge"):
+        model.save(tmp_path / "model.npz")
+    assert not (tmp_path / "model.npz").exists()
+
+
 # -- shaped like the mathematics ------------------------------------------------------------------
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
 def test_objective_trace_and_stages(cls, loss, order):
@@ -431,7 +868,8 @@ def test_weight_2_is_a_repeated_row(cls, loss, order):
     assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
     assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-9)
     heavy = cls(**params).fit(X, y, 2.0 * count)
-    assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6  # l2 weighs less
+    if loss != "hinge":  # its leaves have no l2
+        assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6  # l2 weighs less
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
@@ -756,8 +1194,8 @@ def test_leaves_are_those_of_the_rows_drawn(cls, loss, order):
     h = h if order == 2 else np.ones(100)
     for value in np.unique(tree):
         leaf = rows[tree[rows] == value]
-        if loss == "absolute":
-            expected = naive_median((y - start)[leaf], w[leaf])
+        if loss in KINKED:
+            expected = naive_kink(loss, y[leaf], start[leaf], w[leaf], np.ones(leaf.size))
         else:
             expected = -(w * g)[leaf].sum() / ((w * h)[leaf].sum() + 1.0)
         assert leaf.size >= 3
@@ -1261,7 +1699,7 @@ def test_damaged_classes_are_not_used(damage, tmp_path):
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"loss": "hinge"}, "loss must be one of "),
+        ({"loss": "cubed"}, "loss must be one of .* or a function, got 'cubed'"),
         ({"order": 3}, "order must be .*, got 3"),
         ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
         ({"learning_rate": 0.0}, "learning_rate must be .*, got 0.0"),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import check_mutated_files
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import multiclass
@@ -25,6 +24,7 @@ from solvers.multiclass import (
     one_vs_one_code,
     random_code,
 )
+from tests.conftest import check_mutated_files
 
 
 def table(K=4, n=160, d=5, seed=0):

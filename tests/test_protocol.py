@@ -17,12 +17,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers.adaboost_nc import AdaBoost
+from solvers.bagging import BaggingRegressor
 from solvers.combine import Voting
 from solvers.cqboost import CqBoost, LPBoost, MinCq
 from solvers.exrm import COMMON, PSVM, ExRM, follows
 from solvers.gradient_boosting import GradientBoostingRegressor
 from tests.test_contract import FILES, ROOT, every, make, nested, table, variants
 
+REGRESSORS = BaggingRegressor, GradientBoostingRegressor
 # no vote, or no sensible one, before the end of the fit
 WITHOUT_PARTS = {"ExRM", "PSVM", "DRM", "NuSVM", "Calibrated"}
 
@@ -182,10 +184,11 @@ def test_score_checks_y(cls):
 
 
 @pytest.mark.uncompiled
-def test_regressors_score_checks_y():
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_regressors_score_checks_y(cls):
     X = table()[0]
     y = X[:, 0] + 0.1 * X[:, 1]
-    model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
+    model = cls(n_estimators=20).fit(X, y)
     good = model.score(X, y)
     assert 0.8 < good < 1 and model.score(X, y[:, None]) == good
     for wrong in (y[:-1], y[0], np.tile(y, (2, 1))):
@@ -358,7 +361,7 @@ def test_numbers_of_threads(cls):
 def test_old_scikit_learn_knows_the_kind(cls):
     """Before version 1.6 the kind of an estimator is read from these."""
     assert cls._estimator_type == "classifier"
-    assert GradientBoostingRegressor._estimator_type == "regressor"
+    assert all(regressor._estimator_type == "regressor" for regressor in REGRESSORS)
     tags = cls()._more_tags()
     assert tags["binary_only"] == (not cls._multi_class) and not tags["pairwise"]
     assert tags["allow_nan"] == cls().__sklearn_tags__().input_tags.allow_nan

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 from numba import njit
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import adaboost_nc, bagging, gradient_boosting
 
@@ -246,6 +246,154 @@ def test_bins_end_at_quantiles_of_the_weights(tree, seed):
         assert set(found) <= {*given}  # exact splits: all of the rows that there are
     assert_array_equal(tree.bin_edges(X, None, 1.0 * counts)[0],
                        tree.bin_edges(X[counts > 0], None)[0])  # fmt: skip
+
+
+# -- the order of the rows ------------------------------------------------------------------------
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("seed", range(8))
+def test_a_steady_sum_is_exact_but_for_rounding_and_the_same_in_any_order(tree, seed):
+    rng = np.random.default_rng(seed)
+    n, scale = int(rng.integers(1, 400)), 10.0 ** rng.uniform(-280, 280)
+    x = scale * rng.normal(size=n) * np.exp(seed * rng.normal(size=n))
+    found = tree.steady_sum(x)
+    assert abs(found - math.fsum(x)) <= 1e-15 * math.fsum(np.abs(x))
+    weight = tree.steady(np.abs(x))
+    assert_allclose(weight, np.abs(x), rtol=0, atol=1e-15 * np.abs(x).sum())
+    for _ in range(20):
+        order = rng.permutation(n)
+        assert tree.steady_sum(x[order]) == found
+        part = order[: n // 2 + 1]
+        assert np.cumsum(weight[part])[-1] == weight[part] @ np.ones(part.size)
+        assert weight[part].sum() == math.fsum(weight[part])
+
+
+@pytest.mark.uncompiled
+def test_steady_sums_of_none_zeros_and_numbers_without_a_sum(tree):
+    assert tree.steady_sum(np.zeros(0)) == tree.steady_sum(np.zeros(3)) == 0.0
+    assert tree.steady_sum(np.full(4, 5e-324)) == 4 * 5e-324
+    with np.errstate(over="ignore", invalid="ignore"):  # compiled, it says nothing of these
+        assert tree.steady_sum(np.array([1e308, -1e308, 1.0])) == pytest.approx(1.0, abs=1e293)
+        assert not math.isfinite(tree.steady_sum(np.array([1.0, math.inf])))
+
+
+def tilted(y, f):
+    """A loss of one's own for classes, with a curvature, and exponentials."""
+    e = np.exp(-np.clip(y * f, -50, 50))
+    return e + 0.1 * f**2, -y * e + 0.2 * f, e + 0.2
+
+
+def sloping(y, f):
+    """One for numbers, without a curvature."""
+    return np.logaddexp(0, f - y) + np.logaddexp(0, y - f), np.tanh((f - y) / 2)
+
+
+NUMBERS = {"loss": "huber", "order": 1}, {"loss": "absolute", "order": 1}, {"loss": "huber"}
+ROUNDS = {
+    adaboost_nc: [
+        (kind, {"mode": "reweight"} | options)
+        for kind in ("AdaBoost", "AdaBoostNC")
+        for options in (
+            {}, {"base": "tree", "max_depth": 4}, {"base": "tree", "criterion": "gain_ratio"},
+            {"base": "tree", "max_leaf_nodes": 9, "prune": True, "class_weight": "balanced"},
+            {"base": "tree", "max_bins": None, "max_depth": 3},
+        )
+    ] + [("AdaBoostNC", {"mode": "reweight", "lam": 60.0})],
+    bagging: [
+        (kind, {"bootstrap": False, "random_state": 0} | options)
+        for kind in ("Bagging", "BaggingRegressor")
+        for options in (
+            {}, {"max_features": 2}, {"max_features": 2, "per_split": False},
+            {"max_bins": None, "max_depth": 5}, {"base": "stump", "min_impurity_decrease": 1e-3},
+            {"max_leaf_nodes": 20, "n_jobs": 2},
+        )
+    ] + [("Bagging", {"bootstrap": False, "voting": "soft", "class_weight": {0: 0.3}})],
+    gradient_boosting: [
+        ("GradientBoosting", options)
+        for options in (
+            {}, {"order": 1}, {"loss": "exponential"}, {"loss": "exponential", "order": 1},
+            {"loss": "squared", "max_leaf_nodes": 9}, {"loss": "squared", "order": 1, "l2": 0.0},
+            {"loss": "hinge", "order": 1}, {"loss": tilted}, {"loss": tilted, "order": 1},
+            {"max_bins": None, "max_depth": 4}, {"learning_rate": 1.0, "min_child_weight": 0.0},
+            {"max_features": 2, "random_state": 0}, {"class_weight": "balanced"},
+            {"loss": "hinge", "order": 1, "monotonic_cst": [1, 0, -1], "max_bins": 9},
+        )
+    ] + [
+        ("GradientBoostingRegressor", options)
+        for options in (
+            *NUMBERS, {}, {"order": 1, "l2": 0.0}, {"loss": sloping, "order": 1},
+            {"loss": "absolute", "order": 1, "monotonic_cst": [1, 0, -1]}, {"max_bins": 7},
+        )
+    ],
+}  # fmt: skip
+
+
+def rows_in_question(n, seed, kind):
+    """Rows of continuous and of few values, with gaps, targets with a noise of heavy tails, and
+    weights of many sizes."""
+    rng, X = np.random.default_rng(seed), gapped(n, seed, share=0.1)
+    X[:, 0] += rng.normal(size=n)
+    f = np.nan_to_num(X) @ [1.0, -0.5, 0.0] + 0.5 * rng.standard_t(3, size=n)
+    return X, f if kind.endswith("Regressor") else (f > 0.3) * 1, np.exp(rng.normal(size=n))
+
+
+def bits(model):
+    """What a model has learned, as bytes; a mean of the rows that were drawn is none of it."""
+    names = "nodes_", "starts_", "weights_", "trace_", "errors_", "log_trace_", "delta_"
+    return [np.asarray(getattr(model, name)).tobytes() for name in names if hasattr(model, name)]
+
+
+def check_orders(tree, n, T, weighted):
+    """Fits on rows in several orders are the same to the last bit."""
+    for seed, (kind, options) in enumerate(ROUNDS[tree]):
+        X, y, weight = rows_in_question(n, seed, kind)
+        model, found = getattr(tree, kind)(n_estimators=T, **options), []
+        rng = np.random.default_rng(seed)
+        for order in (np.arange(n), rng.permutation(n), np.argsort(y, kind="stable")[::-1]):
+            rows = (X[order], y[order], weight[order])
+            found.append(bits(model.fit(*rows[: 3 if weighted else 2])))
+        assert model.nodes_.size > T and found[0] == found[1] == found[2], (kind, options)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "T"), [(150, 30), (3001, 12)])
+def test_any_order_of_the_rows_gives_the_same_bits(tree, n, T, weighted):
+    check_orders(tree, n, T, weighted)
+
+
+def test_any_order_of_many_rows_gives_the_same_bits(tree):
+    check_orders(tree, 20_000, 3, True)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("weighted", [False, True])
+def test_any_order_of_few_rows_gives_the_same_bits(tree, weighted):
+    check_orders(tree, 25, 3, weighted)
+
+
+@pytest.mark.uncompiled
+def test_sums_at_powers_of_two_do_not_hang_on_the_order(tree):
+    """A third of 9 * 2^k rows is positive: the slopes of the log loss have sizes of a sum of 2^m,
+    but for rounding, which decides what the units of the trees are."""
+    X, _, _ = rows_in_question(72, 0, "")
+    y, rng, found = np.arange(72) % 3 == 0, np.random.default_rng(0), set()
+    for _ in range(12):
+        order = rng.permutation(72)
+        model = type(MODELS[tree])(n_estimators=3)
+        options = {"mode": "reweight"} if tree is adaboost_nc else {}
+        options = {"bootstrap": False, "random_state": 0} if tree is bagging else options
+        model.set_params(**options)
+        found.add(b"".join(bits(model.fit(X[order], y[order], np.full(72, 0.7)))))
+    assert len(found) == 1
+
+
+def test_any_number_of_threads_gives_the_same_bits(tree):
+    X, y, weight = rows_in_question(3000, 0, "")
+    options, outputs, fits = MODELS[tree].get_params(), [], []
+    for n_jobs in (1, 2, 8):
+        model = type(MODELS[tree])(**options | {"n_jobs": n_jobs}).fit(X, y, weight)
+        fits.append(bits(model))
+        outputs.append([model.decision_function(X[:k]).tobytes() for k in (3000, 5, 1)])
+    assert fits[0] == fits[1] == fits[2] and outputs[0] == outputs[1] == outputs[2]
 
 
 # -- nodes ----------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Tests; a package, so that no other package called tests takes its place."""
