@@ -1,25 +1,29 @@
-"""Cells of a comparison to records: one after another, or in several processes.
+"""Cells of a comparison to records: one after another, in several processes, or on a cluster.
 
     for record in run(cells, jobs=2): ...
 
 Records come as they are finished, in any order; what a cell gives depends on the cell alone. A cell
-that fails gives a record with its message.
+that fails gives a record with its message. perf/cluster.py has what is done on a cluster.
 """
 
 import contextlib
 import functools
+import gc
+import importlib
 import json
 import multiprocessing
 import multiprocessing.connection
 import signal
 import time
 from collections import Counter
-from dataclasses import asdict
 from statistics import fmean
 from typing import NamedTuple
 
 import datasets
 from perf import experiment, methods
+
+PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
+GOES_ON = "with --out, what was finished before is kept, and the same command goes on there"
 
 _warm = set()  # titles of the methods that this process has run
 
@@ -32,6 +36,14 @@ class Cell(NamedTuple):
     key: str
 
 
+class Step(NamedTuple):
+    """A call of a function, "module:name", that is no trial; arguments and result survive JSON."""
+
+    function: str
+    arguments: dict
+    key: str = ""
+
+
 def read(spec):
     """Load the data of an experiment, once until `forget`."""
     return _read(spec.data, json.dumps(spec.read, sort_keys=True))
@@ -40,6 +52,7 @@ def read(spec):
 def forget():
     """Let data go: their files may have changed."""
     _read.cache_clear()
+    _split.cache_clear()
 
 
 @functools.cache
@@ -47,23 +60,79 @@ def _read(data, options):
     return datasets.load(data, **json.loads(options))
 
 
+@functools.lru_cache(maxsize=1)
+def _split(data, trial, **how):
+    """The split of a trial, kept while cells of the same data and trial follow each other."""
+    return list(experiment.splits(data, how, [trial]))
+
+
 def compute(cell):
-    """Run one cell; return its record."""
-    start, spec = time.perf_counter(), cell.spec
+    """Run one cell, or step; return its record."""
+    start = time.perf_counter()
     try:
-        data = read(spec)
-        kind = methods.title(spec.method, spec.params), len(data.classes) > 2
-        (record,) = experiment.trials(spec, [cell.trial], data, warm=kind in _warm)
-        _warm.add(kind)
+        record = _call(cell) if isinstance(cell, Step) else _trial(cell)
     except Exception as error:  # whatever it is, the other cells are to be run
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        record = {"spec": asdict(spec), "trial": cell.trial, "failure": text}
+        return failed(cell, told(error), time.perf_counter() - start)
     return {"key": cell.key, **record, "cell_seconds": time.perf_counter() - start}
 
 
+def failed(cell, text, seconds=0.0):
+    """The record of a cell that has failed."""
+    return {"key": cell.key, **_identity(cell), "failure": text, "cell_seconds": seconds}
+
+
+def told(error):
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _identity(cell):
+    if isinstance(cell, Step):
+        return {"function": cell.function, "arguments": cell.arguments}
+    return {"spec": {**vars(cell.spec)}, "trial": cell.trial}
+
+
+def _trial(cell):
+    spec, data = cell.spec, read(cell.spec)
+    kind = methods.title(spec.method, spec.params), len(data.classes) > 2
+    how = {
+        "known": _split(data, cell.trial, **experiment.splitting(spec)),
+        "pairs": PAIRED if cell.trial == 0 else False,
+        "warm": kind in _warm,
+    }
+    (record,) = experiment.trials(spec, data=data, **how)
+    if kind not in _warm:
+        _warm.add(kind)
+        gc.freeze()  # what was imported and compiled stays: no collection need look at it
+    return record
+
+
+def _call(step):
+    module, _, name = step.function.partition(":")
+    found = getattr(importlib.import_module(module), name)(**step.arguments)
+    return _identity(step) | experiment.plain_record(found | {"versions": experiment.versions()})
+
+
+def check(jobs):
+    """Refuse, before any work, what `run` cannot do."""
+    if isinstance(jobs, str):
+        from perf import cluster
+
+        cluster.check(jobs)
+    elif jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+
+
 def run(cells, jobs=1):
-    """Yield the record of every cell; with jobs > 1, from so many processes."""
-    if jobs == 1 or len(cells) < 2:
+    """Yield the record of every cell.
+
+    jobs > 1 takes so many processes; "local:N" or "tcp://HOST:PORT" takes a cluster of Dask.
+    """
+    if isinstance(jobs, str):
+        from perf import cluster
+
+        yield from cluster.run(cells, jobs)
+    elif jobs == 1 or len(cells) < 2:
         yield from map(compute, cells)
     else:
         yield from _spread(cells, min(jobs, len(cells)))
@@ -110,14 +179,14 @@ def _start():
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with _without_interrupts():
+    with without_interrupts():
         process.start()
     theirs.close()
     return ours, process
 
 
 @contextlib.contextmanager
-def _without_interrupts():
+def without_interrupts():
     """Processes started here inherit that Ctrl-C is not for them: their parent ends them."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -139,37 +208,50 @@ def _serve(pipe):
 
 def _loss(cell, process):
     process.join()
-    name = methods.title(cell.spec.method, cell.spec.params)
     how = f"signal {-process.exitcode}" if process.exitcode < 0 else f"code {process.exitcode}"
     return (
-        f"a worker process ended ({how}) in trial {cell.trial} of {name} on {cell.spec.data}, "
-        "perhaps for lack of memory: try fewer --jobs; with --out, what was finished before is "
-        "kept, and the same command goes on there"
+        f"a worker process ended ({how}) in {describe(cell)}, perhaps for lack of memory: try "
+        f"fewer --jobs; {GOES_ON}"
     )
+
+
+def describe(cell):
+    """Name a cell in a sentence."""
+    if isinstance(cell, Step):
+        return cell.function
+    name = methods.title(cell.spec.method, cell.spec.params)
+    return f"trial {cell.trial} of {name} on {cell.spec.data}"
 
 
 class Clock:
     """Estimate the time left from the measured seconds of each method on each data set.
 
     What has not been measured on a set is taken from the method's seconds per row on other sets or,
-    where there are none, from those of all methods.
+    where there are none, from those of all methods. How many cells a cluster runs at a time is
+    measured, too: the seconds of its cells to those that have passed.
     """
 
     def __init__(self, cells, jobs):
         self.jobs, self.measured = jobs, {}
-        self.rows = {cell.spec.data: len(read(cell.spec).y) for cell in cells}
-        self.waiting = Counter(_group(asdict(cell.spec)) for cell in cells)
+        self.begin, self.spent = time.perf_counter(), 0.0
+        experiments = [cell.spec for cell in cells if isinstance(cell, Cell)]
+        self.rows = {spec.data: len(read(spec).y) for spec in experiments} | {None: 1}
+        self.waiting = Counter(_group(_identity(cell)) for cell in cells)
 
     def tick(self, record):
         """Take note of a finished cell; what was compiled need not be again."""
-        group, seconds = _group(record["spec"]), record["cell_seconds"]
+        group, seconds = _group(record), record["cell_seconds"]
         self.waiting[group] -= 1
+        self.spent += seconds
         self.measured.setdefault(group, []).append(seconds - record.get("compile_seconds", 0.0))
 
     def left(self):
         """The seconds that the waiting cells will take."""
         total = sum(count * self._expected(*group) for group, count in self.waiting.items())
-        return total / max(1, min(self.jobs, self.waiting.total()))
+        jobs = self.jobs
+        if isinstance(jobs, str):
+            jobs = self.spent / (time.perf_counter() - self.begin)
+        return total / max(1, min(jobs, self.waiting.total()))
 
     def _expected(self, data, name):
         if own := self.measured.get((data, name)):
@@ -179,5 +261,9 @@ class Clock:
         return self.rows[data] * fmean(same or rates.values())
 
 
-def _group(spec):
+def _group(record):
+    """What takes about the same time: a method on a data set, or a function."""
+    if "function" in record:
+        return None, record["function"]
+    spec = record["spec"]
     return spec["data"], methods.title(spec["method"], spec["params"])

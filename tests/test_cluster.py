@@ -1,0 +1,342 @@
+"""Tests for perf/cluster.py and --scheduler: their clusters are processes on 127.0.0.1."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from perf import cluster, compare, methods, workers
+from perf.store import NAME, Store
+from tests.test_compare import ROOT, alive, by_key, children, kept, main, size, start, wait_for
+
+SECONDS = 60  # that anything here may take before it fails
+
+
+def notes(path, count, **more):
+    """Steps that leave notes; one with die=True kills its process."""
+    return [
+        workers.Step("tests.steps:note", {"path": str(path), "number": k, **more}, f"key-{k}")
+        for k in range(count)
+    ]
+
+
+def noted(path):
+    """What the steps have left: [(what, number, process)]."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(what, int(number), int(pid)) for what, number, pid in map(str.split, lines)]
+
+
+@contextlib.contextmanager
+def dask(*words, cwd=ROOT, path=ROOT, **settings):
+    """A process of Dask, ended with all that it has started."""
+    env = os.environ | {"PYTHONPATH": str(path)} | settings
+    command = [sys.executable, "-m", "dask", *map(str, words)]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=cwd, env=env, start_new_session=True, **pipes)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(SECONDS)
+
+
+@contextlib.contextmanager
+def scheduler(folder):
+    """A scheduler; gives its process and address."""
+    file = folder / "scheduler.json"
+    here = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+    with dask("scheduler", *here, "--scheduler-file", file) as process:
+        wait_for(file.exists, process, SECONDS)
+        end, address = time.monotonic() + SECONDS, None
+        while address is None and time.monotonic() < end:
+            with contextlib.suppress(ValueError):  # half written
+                address = json.loads(file.read_text())["address"]
+        yield process, address
+
+
+def worker(address, threads=1, **more):
+    here = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--no-nanny"]
+    return dask("worker", address, *here, "--nthreads", threads, **more)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """The address of a scheduler with two workers."""
+    with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
+        with worker(address), worker(address):
+            with cluster._connect(address) as client:
+                client.wait_for_workers(2, timeout=SECONDS)
+            yield address
+
+
+# -- the same results ------------------------------------------------------------------------------
+
+
+def test_a_scheduler_gives_the_same_bits(pair):
+    cells = compare.plan(["sonar", "heart"], methods.parse("exrm,stump-vote"), {"trials": 2})
+    here, there = compare.run(cells, Store()), compare.run(cells, Store(), pair)
+
+    def timeless(records):
+        return [{k: v for k, v in one.items() if "seconds" not in k} for one in records]
+
+    assert timeless(here) == timeless(there)
+    assert list(workers.run([], "tcp://127.0.0.1:1")) == []
+
+
+def test_workers_get_one_cell_at_a_time(pair, tmp_path):
+    records = workers.run(notes(tmp_path / "log", 1000), pair)
+    for _ in range(10):
+        next(records)
+    records.close()
+    begun = sum(what == "begin" for what, _, _ in noted(tmp_path / "log"))
+    assert 10 <= begun <= 12
+
+
+def test_other_data_fail_their_cell(tmp_path, monkeypatch, capsys):
+    """... and are read again when they are right."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    rows = "".join(f"{i},{i % 7},{'rosa' if i % 2 else 'alba'}\n" for i in range(40))
+    for folder in (ours, theirs):
+        folder.mkdir()
+        (folder / "my.csv").write_text("a,b,species\n" + rows)
+    monkeypatch.chdir(ours)
+    with scheduler(tmp_path) as (_, address), worker(address, cwd=theirs):
+        argv = ["--data", "my.csv", "--methods", "psvm", "--trials", "2", "--quiet"]
+        assert main(*argv, "--scheduler", address) == 0
+        (ours / "my.csv").write_text("a,b,species\n" + rows + "1,1,rosa\n")
+        assert main(*argv, "--scheduler", address) == 2
+        err = capsys.readouterr().err
+        assert "all 2 cells failed; the first said worker tcp://127.0.0.1:" in err
+        assert "my.csv is not the file that my.csv is where the run was started" in err
+        shutil.copy(ours / "my.csv", theirs)
+        for place in ([], ["--scheduler", address]):
+            assert main(*argv, *place, "--json", tmp_path / f"{len(place)}.json") == 0
+        documents = [json.loads((tmp_path / f"{k}.json").read_text()) for k in (0, 2)]
+        scores = [one["sets"][0]["methods"][0]["score"] for one in documents]
+        assert scores[0] == scores[1] and documents[1]["sets"][0]["rows"] == 41
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+
+def test_a_dead_worker_loses_only_its_cell(tmp_path):
+    log = tmp_path / "log"
+    steps = notes(log, 12, seconds=0.05)
+    steps[5].arguments["seconds"] = 2.0  # time to kill it
+    found, victims = [], []
+    with scheduler(tmp_path) as (_, address), worker(address), worker(address):
+        with cluster._connect(address) as client:
+            client.wait_for_workers(2, timeout=SECONDS)
+        for record in workers.run(steps, address):
+            found.append(record["number"])
+            running = [pid for what, number, pid in noted(log) if (what, number) == ("begin", 5)]
+            if running and not victims:
+                victims = running
+                os.kill(*victims, signal.SIGKILL)
+    assert victims and sorted(found) == list(range(12))
+    assert sorted(number for what, number, _ in noted(log) if what == "end") == list(range(12))
+    begun = [number for what, number, _ in noted(log) if what == "begin"]
+    assert sorted(begun) == sorted([5, *range(12)])
+
+
+def listening(pid):
+    """The local addresses on which a process listens, as /proc tells them."""
+    files = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    found = []
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in files:
+                found.append(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
+def test_a_killed_local_worker_is_replaced(tmp_path):
+    """... and the records are the same bits, failures among them, each computed once."""
+    argv = ["--data", "sonar", "--methods", "psvm,cqboost:mu=0.99,stump-vote", "--trials", "12"]
+    there = [*argv, "--scheduler", "local:2", "--out", tmp_path / "there"]
+    process = start(*there)
+    wait_for(lambda: size(tmp_path / "there") > 0, process, SECONDS)
+    pids = children(process.pid)
+    assert len(pids) == 2
+    loopback = {socket.inet_aton("127.0.0.1")[::-1].hex().upper()}
+    assert set(listening(process.pid)) == set(listening(pids[0])) == loopback
+    os.kill(pids[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, err) == (0, "")
+    assert not any(map(alive, pids))
+    assert main(*argv, "--quiet", "--out", tmp_path / "here") == 0
+    assert by_key(kept(tmp_path / "there")) == by_key(kept(tmp_path / "here"))
+
+
+def test_a_cell_in_which_workers_die_fails(tmp_path, monkeypatch):
+    monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 1)
+    good, bad = notes(tmp_path / "log", 6), notes(tmp_path / "log", 1, die=True)
+    records = list(workers.run([*bad, *good], "local:2"))
+    (failed,) = (record for record in records if "failure" in record)
+    text = "2 workers, one after another, died in tests.steps:note, perhaps for lack of memory"
+    assert failed["failure"].startswith(text) and failed["arguments"]["die"]
+    assert sorted(record["number"] for record in records if record != failed) == list(range(6))
+    ended = [number for what, number, _ in noted(tmp_path / "log") if what == "end"]
+    assert sorted(ended) == list(range(6))
+
+
+def test_workers_that_die_every_time_end_the_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
+    records = workers.run(notes(tmp_path / "log", 100, die=True), "local:2")
+    with pytest.raises(ChildProcessError, match="a worker died in .*the same command goes on"):
+        for record in records:
+            assert "failure" in record
+    assert len(noted(tmp_path / "log")) <= 5
+
+
+def test_a_cluster_that_cannot_be_closed_is_killed(tmp_path, monkeypatch):
+    """Dask refuses to end a worker that is just being started; the error of the run is shown."""
+    import distributed
+
+    async def refuse(self, timeout=None):
+        raise AssertionError("can only join a started process")
+
+    before = multiprocessing.active_children()
+    monkeypatch.setattr(distributed.process.AsyncProcess, "join", refuse)
+    monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
+    with pytest.raises(ChildProcessError, match="a worker died in"):
+        list(workers.run(notes(tmp_path / "log", 100, die=True), "local:2"))
+    assert set(multiprocessing.active_children()) <= set(before)
+    assert [record["number"] for record in workers.run(notes(tmp_path / "b", 1), "local:1")] == [0]
+    assert set(multiprocessing.active_children()) <= set(before)
+
+
+def test_the_scheduler_goes_away(tmp_path):
+    argv = ["--data", "sonar", "--methods", "psvm", "--trials"]
+    with scheduler(tmp_path) as (server, address), worker(address):
+        process = start(*argv, 3000, "--scheduler", address, "--out", tmp_path / "out")
+        wait_for(lambda: size(tmp_path / "out") > 0, process, SECONDS)
+        server.kill()
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 2 and out == "" and len(err.splitlines()) == 1
+    assert f"error: the scheduler {address} has gone away; with --out, what was finished" in err
+    before = (tmp_path / "out" / NAME).read_text()
+    assert before.endswith("\n")
+    more = len(before.splitlines()) + 2
+    assert main(*argv, more, "--quiet", "--out", tmp_path / "out") == 0
+    after = (tmp_path / "out" / NAME).read_text()
+    assert after.startswith(before) and len(after.splitlines()) == more
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
+def test_an_interrupt_ends_the_local_workers(tmp_path):
+    argv = ["--data", "sonar", "--methods", "psvm,exrm:sampling=bootstrap", "--trials", "2000"]
+    process = start(*argv, "--scheduler", "local:2", "--out", tmp_path)
+    wait_for(lambda: size(tmp_path) > 0, process, SECONDS)
+    pids = children(process.pid)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130 and out == "" and len(err.splitlines()) == 1
+    assert err.startswith("cli.py: interrupted; finished trials are in ")
+    assert kept(tmp_path) and pids and not any(map(alive, pids))
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["--scheduler", "local"], "--scheduler must be local:N or tcp://HOST:PORT, got 'local'"),
+        (["--scheduler", "local:0"], "--scheduler must be local:N"),
+        (["--scheduler", "127.0.0.1:8786"], "got '127.0.0.1:8786'"),
+        (["--scheduler", "local:2", "--jobs", "2"], "--jobs: not allowed with argument"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "no scheduler answers at tcp://127.0.0.1:1; start"),
+    ],
+)
+def test_wrong_places(argv, text, capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "REACH", 0.5)
+    assert main("--data", "heart", "--methods", "psvm", *argv) == 2
+    err = capsys.readouterr().err
+    assert text in err and len(err.splitlines()) == 1
+
+
+def test_without_dask(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main("--data", "heart", "--methods", "psvm", "--scheduler", "local:2") == 2
+    error = "cli.py: error: --scheduler needs Dask: pip install -e '.[scale]'\n"
+    assert capsys.readouterr().err == error
+
+
+def test_no_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    with scheduler(tmp_path) as (_, address):
+        with pytest.raises(ChildProcessError, match=r"has had no workers for 0.5 s; start workers"):
+            list(workers.run(notes(tmp_path / "log", 2), address))
+
+
+def test_the_last_worker_goes_away(tmp_path, monkeypatch):
+    log, steps = tmp_path / "log", notes(tmp_path / "log", 4, seconds=0.1)
+    with scheduler(tmp_path) as (_, address), worker(address) as process:
+        records = workers.run(steps, address)
+        assert next(records)["number"] == 0
+        process.kill()
+        monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+        with pytest.raises(ChildProcessError, match="no workers for 0.5 s"):
+            list(records)
+    assert len(noted(log)) <= 4
+
+
+def copy_with_a_change(folder):
+    """The project with one line more."""
+    for name in ("perf", "solvers", "data"):
+        leave = shutil.ignore_patterns("__pycache__", "results", "*.md", "*.svg")
+        shutil.copytree(ROOT / name, folder / name, ignore=leave)
+    text = (ROOT / "datasets.py").read_text(encoding="utf-8")
+    (folder / "datasets.py").write_text(text + "\n# a change\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("case", ["other files", "no project", "threads"])
+def test_workers_that_differ(case, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    path = {"other files": lambda: copy_with_a_change(home), "threads": lambda: ROOT}
+    more = {"path": path.get(case, lambda: home)(), "threads": 1 + (case == "threads")}
+    text = {
+        "other files": r"worker tcp://127.* has project \w+ and not \w+; start workers in a",
+        "no project": r"worker tcp://127.* cannot be used: .*No module named 'perf'.*; start work",
+        "threads": r"worker tcp://127.* has threads 2 and not 1; start workers in a checkout",
+    }
+    with scheduler(tmp_path) as (_, address), worker(address, cwd=home, **more):
+        with pytest.raises((ValueError, ChildProcessError), match=text[case]):
+            list(workers.run(notes(tmp_path / "log", 3), address))
+    assert noted(tmp_path / "log") == []
+
+
+def test_late_workers_are_asked_by_their_tasks(pair, tmp_path, monkeypatch):
+    """... as those are that were busy when the run began."""
+    monkeypatch.setattr(cluster, "_admit", lambda client, crew, ours: ours.update(numpy="0.1"))
+    text = r"tests.steps:note could not be run: ValueError: worker tcp.* has numpy .* and not 0.1;"
+    with pytest.raises(ChildProcessError, match=text):
+        list(workers.run(notes(tmp_path / "log", 3), pair))
+    assert noted(tmp_path / "log") == []
+
+
+def test_the_time_left_on_a_cluster(monkeypatch):
+    """Eight cells of 2 s in 4 s are four at a time: eight more take 4 s, the last of them 2 s."""
+    clock = workers.Clock(notes("log", 16), "local:4")
+    monkeypatch.setattr(workers.time, "perf_counter", lambda: clock.begin + 4.0)
+    for _ in range(8):
+        clock.tick({"function": "tests.steps:note", "cell_seconds": 2.0})
+    assert clock.left() == pytest.approx(4.0)
+    for _ in range(7):
+        clock.tick({"function": "tests.steps:note", "cell_seconds": 2.0})
+    assert clock.left() == pytest.approx(2.0)
