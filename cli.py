@@ -5,24 +5,23 @@ perf/report.py, methods come from solvers/ and data from datasets.py.
 """
 
 import argparse
-import os
-import re
-import signal
 import sys
 
 from perf import methods, outputs
+from perf.papers import TARGETS
 from solvers import METHODS
 
 RENAMED = {"cv": "inner_cv"}  # parameters whose flags the protocol has taken
 READ = ("label", "positive", "drop", "encoding", "decimal", "delimiter")  # how data are read
 EXAMPLES = """examples:
   python cli.py datasets
-  python cli.py exrm --help
   python cli.py exrm --data sonar
   python cli.py exrm --data my.csv --label species --save model.npz
+  python cli.py adaboost --data sonar --plot members.png
   python cli.py voting --data wine --members exrm,adaboost,bayes
   python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
   python cli.py compare --data sonar,heart --methods exrm,drm:mu=0,nu=0.3,bagging --out results
+  python cli.py reproduce exrm-table1 --quick
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
 
@@ -88,22 +87,27 @@ def add_method_flags(parser, command):
     add("--scale", choices=SCALES, help=text)
     text = "train on all rows afterwards and write the model, for `cli.py predict`"
     to("--save", type=outputs.output, metavar="MODEL", help=text)
+    to("--plot", type=outputs.picture, metavar="FILE", help="draw into this .png, .pdf or .svg")
+    to("--picture", choices=methods.PICTURES[command], metavar="KIND", help=methods.kinds(command))
     add = parser.add_argument_group(f"parameters of {name}").add_argument
     flags = {key: RENAMED.get(key, key) for key in defaults if key not in methods.OF_A_RUN}
     for key, flag in flags.items():
-        text = f"{texts.get(key, '')} [default {defaults[key]}]".replace("] [", ", ")
-        text += "; or names of methods" if key in methods.OF_ESTIMATORS else ""
-        text += "; or name=factor,name=factor" if key == "class_weight" else ""
-        options = {"default": defaults[key], "help": text.replace("%", "%%")}
-        kind = str if key in methods.OF_ESTIMATORS else methods.value
-        add(f"--{flag.replace('_', '-')}", type=kind, metavar="VALUE", **options)
+        options = methods.option(key, texts.get(key, ""), defaults[key])
+        add(f"--{flag.replace('_', '-')}", metavar="VALUE", **options)
     parser.set_defaults(run=run_method, flags=flags)
+
+
+def add_jobs_flags(parser):
+    add = parser.add_argument_group("where it runs").add_mutually_exclusive_group().add_argument
+    add("--jobs", type=int, default=1, metavar="N", help="processes [default 1]")
+    text = "a cluster of Dask: local:N starts N processes, tcp://HOST:PORT is a scheduler that runs"
+    add("--scheduler", dest="jobs", metavar="WHERE", help=text)
 
 
 def add_diversity_flags(parser):
     add, to = add_data_flags(parser, 1)
-    text, names = "names with commas between them [default %(default)s]", "adaboost,bagging,exrm"
-    add("--methods", default=names, metavar="NAMES", help=text)
+    text = "names with commas between them [default %(default)s]"
+    add("--methods", default="adaboost,bagging,exrm", metavar="NAMES", help=text)
     text = "draw the kappa-error diagram, a dot a pair of members, into this .png, .pdf or .svg"
     to("--plot", type=outputs.picture, metavar="FILE", help=text)
     parser.set_defaults(run=run_diversity)
@@ -120,12 +124,24 @@ def add_compare_flags(parser):
         "5-fold cross-validation on the training rows of each split")
     add("--measure", choices=("error", "balanced", "auc"), default="error",
         help="test error, its mean over the classes, or area under the ROC curve [default error]")
-    add("--jobs", type=int, default=1, metavar="N", help="processes; the numbers stay the same "
-        "[default 1]")
-    to("--out", type=outputs.folder, metavar="DIR", help="write results.jsonl, table.md, .csv and "
-       ".tex; the same command goes on where it was stopped, and tries again what has failed")
+    to("--out", type=outputs.folder, metavar="DIR", help="write results.jsonl, report.html and "
+       "table.md, .csv and .tex; the same command goes on where it was stopped, and tries again "
+       "what has failed")
     # fmt: on
+    add_jobs_flags(parser)
     parser.set_defaults(run=run_compare)
+
+
+def add_reproduce_flags(parser):
+    add = parser.add_argument
+    text = f"all, or names with commas between them: {', '.join(TARGETS)}"
+    add("targets", type=outputs.names, metavar="TARGET,...", help=text)
+    add("--quick", action="store_true", help="a run of seconds, to see what it is about")
+    add_jobs_flags(parser)
+    text = "write the pages; the same command goes on where it was stopped"
+    add("--out", type=outputs.folder, metavar="DIR", help=text)
+    add("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run_reproduce, json=None)
 
 
 def add_predict_flags(parser):
@@ -154,10 +170,12 @@ def build_parser(argv):
     add_diversity_flags(commands.add_parser("diversity", help=text, description=text))
     text = "compare several methods on several data sets, with tests that hold"
     add_compare_flags(commands.add_parser("compare", help=text, description=text))
+    text = "repeat the experiments of the papers, and see what holds"
+    add_reproduce_flags(commands.add_parser("reproduce", help=text, description=text))
     text = "apply a model written by --save to new rows"
     add_predict_flags(commands.add_parser("predict", help=text, description=text))
-    commands.add_parser("methods", help="list the methods").set_defaults(run=run_methods)
-    commands.add_parser("datasets", help="list the data sets").set_defaults(run=run_datasets)
+    commands.add_parser("methods", help="list the methods").set_defaults(run=run_list)
+    commands.add_parser("datasets", help="list the data sets").set_defaults(run=run_list)
     return parser, commands.choices
 
 
@@ -166,16 +184,10 @@ def parse(argv):
     parser, commands = build_parser(argv)
     if not argv or argv[0].startswith("-"):
         return parser.parse_args(argv)
-    if argv[0] not in commands:
-        text = f"invalid choice: {argv[0]!r} is no command{methods.near(argv[0], commands)}"
-        raise ValueError(f"{text}; see `python cli.py --help`")
-    known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[argv[0]].format_help(), re.M)
-    words = [word.partition("=")[0] for word in argv if word.startswith("--")]
-    unknown = [word for word in words if word not in known]
-    args, others = (None, unknown) if unknown else parser.parse_known_args(argv)
+    methods.check_words(argv, commands)
+    args, others = parser.parse_known_args(argv)
     if others:
-        hint = f"{methods.near(others[0], known)}; `python cli.py {argv[0]} --help` lists the flags"
-        raise ValueError(f"unknown argument {others[0]!r}{hint}")
+        raise ValueError(methods.unknown(others[0], argv[0]))
     return args
 
 
@@ -194,16 +206,20 @@ def specify(args, command, **more):
 
 
 def run_method(args):
-    from perf import experiment, report
+    from perf import experiment, pictures, report
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = specify(args, args.command, params=params, scale=args.scale)
     data = experiment.read(spec)
-    with outputs.progress(spec.trials * (spec.cv or 1), args.quiet) as (callback, each):
-        records = list(each(experiment.trials(spec, data=data, callback=callback)))
-        saved = experiment.save(spec, args.save, data, callback) if args.save else None
-    result = report.collect(records, args.argv, saved)
-    outputs.tell(args, result, report.method_report(result))
+    kind = pictures.choose(args.plot, args.picture, args.command)
+    besides = pictures.plan(kind, spec, data)
+    with outputs.progress(sum(map(len, [spec, *besides])), args.quiet) as (callback, each):
+        more = {"data": data, "callback": callback}
+        records = list(each(experiment.trials(spec, look=pictures.look(kind, data), **more)))
+        others = list(each(pictures.run(besides, **more)))
+        saved = experiment.save(spec, args.save, **more) if args.save else None
+    result = report.collect(records, args.argv, saved, pictures.collect(kind, records, others))
+    outputs.tell(args, result, report.method_report(result, args.plot))
 
 
 def run_diversity(args):
@@ -211,9 +227,7 @@ def run_diversity(args):
 
     if args.plot:
         report.kappa_error_figure({})  # without matplotlib it fails now, not at the end
-    commands = outputs.names(args.methods)
-    for command in commands:
-        methods.check(command)
+    commands = methods.listed(args.methods)
     trials = 1 if args.trials is None else args.trials
     specs = {command: specify(args, command, trials=trials) for command in commands}
     data = experiment.read(specs[commands[0]])
@@ -231,9 +245,16 @@ def run_compare(args):
     from perf import compare, tables
 
     splits = {key: getattr(args, key) for key in ("trials", "train", "cv", "seed")}
-    how = {key: getattr(args, key) for key in ("tune", "measure", "jobs", "quiet")}
+    how = {key: getattr(args, key) for key in ("tune", "measure", "jobs", "quiet", "argv")}
     result = compare.command(args.data, args.methods, splits, reading(args), args.out, **how)
     outputs.tell(args, result, tables.text(result))
+
+
+def run_reproduce(args):
+    from perf import reproduce
+
+    how = args.quick, args.jobs, args.out, args.quiet
+    outputs.tell(args, {}, reproduce.command(args.targets, *how))
 
 
 def run_predict(args):
@@ -244,14 +265,10 @@ def run_predict(args):
     print(report.predict_report(record, args.out))
 
 
-def run_methods(args):
-    print("\n".join(map(methods.line, METHODS)))
-
-
-def run_datasets(args):
+def run_list(args):
     from perf import report
 
-    print(report.sets())
+    print("\n".join(map(methods.line, METHODS)) if args.command == "methods" else report.sets())
 
 
 # -- main ------------------------------------------------------------------------------------------
@@ -269,29 +286,15 @@ def main(argv=None):
             sys.stdout.flush()  # where the disk is full, this fails
         return 0
     except KeyboardInterrupt as stop:
-        print("; ".join(["cli.py: interrupted", *map(str, stop.args)]), file=sys.stderr)
+        print(f"cli.py: {outputs.interrupted(stop)}", file=sys.stderr)
         return 130
-    except MemoryError as error:
-        message = f"out of memory. {error}"
-    except ImportError as error:
-        message = f"{error}; pip install {error.name}" if error.name else str(error)
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    except (ValueError, TypeError, OverflowError) as error:
-        message = str(error)
-    print(f"cli.py: error: {outputs.plain(' '.join(message.split()))}", file=sys.stderr)
-    return 2
+    except outputs.TROUBLES as error:
+        print(f"cli.py: error: {outputs.trouble(error)}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when `head` has seen enough
-    for stream in (sys.stdout, sys.stderr):
-        if stream:  # a letter that the terminal lacks is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
+    outputs.open_streams()
     code = main()
-    try:
-        sys.stdout.flush()
-    except (AttributeError, OSError):  # closed, or full: main has said so, Python need not again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    outputs.close_streams()
     sys.exit(code)

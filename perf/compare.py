@@ -10,12 +10,13 @@ records alone, whatever their order; perf/tables.py makes texts and files of it.
 """
 
 from collections import Counter
+from itertools import combinations
 from statistics import median
 
 import numpy as np
 
 import datasets
-from perf import experiment, methods, outputs, statistics, store, tables, workers
+from perf import experiment, html, methods, outputs, statistics, store, tables, workers
 from perf.report import spread
 
 LEVEL = 0.05  # of all tests
@@ -74,10 +75,9 @@ DIVERSITY = (  # What --methods diversity asks: in words, a method with diversit
 # -- what to run -----------------------------------------------------------------------------------
 
 
-def command(data, text, splits, read, folder, tune, measure, jobs, quiet):
-    """Run `cli.py compare`: write what `folder` is to hold, return the document."""
-    if jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
+    """Run `cli.py compare`, called by argv: write what `folder` is to hold, return the document."""
+    workers.check(jobs)
     chosen, questions = choose(text)
     cells = plan(data, chosen, splits, read, tune, measure)
 
@@ -86,12 +86,14 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet):
 
     with store.Store(folder) as kept:
         try:
-            document = collect(run(cells, kept, jobs, watch), measure, questions)
+            records = run(cells, kept, jobs, watch)
         except KeyboardInterrupt:
             hint = f"finished trials are in {folder}, and the same command goes on from there"
             raise KeyboardInterrupt(*[hint] if folder else []) from None
+        document = {"command": argv} | collect(records, measure, questions)
         if folder:
             tables.write(folder, document)
+            html.write(folder, document, records)
     return document
 
 
@@ -224,8 +226,26 @@ def _summarise(data, runs, measure):
         "test_rows": spread([record["test_rows"] for record in some]) if some else None,
         "best": best if whole else None,
         "methods": rows,
+        "pairs": _pairs({name: done[name] for name in whole}, measure),
         "baselines": _baselines(done, measure),
     }
+
+
+def _pairs(done, measure):
+    """Compare all pairs of methods by the corrected t-test, adjusted by Holm.
+
+    The difference is first minus second; wins, ties and losses are splits, seen from the first.
+    """
+    pairs, tests = [], []
+    for one, two in combinations(done, 2):
+        values, *rows = _differences(done[two], done[one], measure)
+        sides = Counter(np.sign(MEASURES[measure][2] * np.round(values, DIGITS)).tolist())
+        counts = {"wins": sides[-1], "ties": sides[0], "losses": sides[1]}
+        pairs.append({"first": one, "second": two, "difference": float(np.mean(values)), **counts})
+        tests.append(statistics.corrected_t(values, *rows).p)
+    for pair, p in zip(pairs, statistics.holm(tests), strict=True):
+        pair["p"] = p
+    return pairs
 
 
 def _row(name, records, done, measure):

@@ -16,7 +16,8 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by roun
 NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
 TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
 BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
+SHOWN = 4  # digits of the points of a diagram that are kept with a comparison
 SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
 
 
@@ -57,6 +59,22 @@ class Spec:
         settled["train"] = None if self.cv else self.train
         vars(self).update(settled)  # equal experiments have equal specifications
 
+    def __len__(self):
+        """Number of trials, each of them on a split of its own."""
+        return self.trials * (self.cv or 1)
+
+
+class Fitted(NamedTuple):
+    """The model of a trial, and its rows as it got them."""
+
+    model: object
+    prep: datasets.Preprocess
+    train: np.ndarray  # which rows of the data X and y are
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
 
 def read(spec):
     """Load the data of an experiment."""
@@ -75,11 +93,65 @@ def need_two_classes(data, source, what):
 
 def check(spec, data):
     """Refuse, before any work, splits and parameters that cannot be."""
-    datasets.splits(data.y, **_splitting(spec))
+    datasets.splits(data.y, **splitting(spec))
     _model(spec, data, 0, None)._check_params()
 
 
-def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False):
+class Split:
+    """Rows to train and to test on; what methods have in common there is computed once."""
+
+    def __init__(self, data, train, test):
+        self.data, self.train, self.test = data, train, test
+        self.y, self.y_test = data.y[train], data.y[test]
+        self._prepared, self._folds = {}, {}
+
+    def prepare(self, model, scale):
+        """Fill gaps and scale as learned from the training rows: how, these rows, the others."""
+        key = scale, bool(model._takes_nan())
+        if key not in self._prepared:
+            prep, X = _prepare(model, self.data.X[self.train], scale)
+            self._prepared[key] = prep, X, prep.transform(self.data.X[self.test])
+        return self._prepared[key]
+
+    def folds(self, seed):
+        """Splits of the training rows, for cross-validation there."""
+        if seed not in self._folds:
+            smallest = np.bincount(self.y, minlength=len(self.data.classes)).min()
+            how = {"trials": 1, "cv": int(min(TUNING_FOLDS, smallest)), "seed": seed}
+            self._folds[seed] = [
+                Split(self.data, self.train[some], self.train[others])
+                for some, others in datasets.splits(self.y, **how)
+            ]
+        return self._folds[seed]
+
+
+def splitting(spec):
+    """The fields that say what the splits are, by name."""
+    return {key: getattr(spec, key) for key in SPLITS}
+
+
+def splits(data, how, numbers=None):
+    """Yield the number and the Split of every trial, or of those whose numbers are given.
+
+    `how` is what `splitting` returns.
+    """
+    folds = how["cv"] or 1
+    count = how["trials"] * folds
+    if wrong := [number for number in numbers or () if number not in range(count)]:
+        raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
+    numbers = range(count) if numbers is None else sorted(numbers)
+    first = numbers[0] // folds if numbers else how["trials"]
+    drawn = datasets.splits(data.y, **how, first=first)
+    for number, (train, test) in enumerate(drawn, first * folds):
+        if number > numbers[-1]:
+            break
+        if number in numbers:
+            yield number, Split(data, train, test)
+
+
+def trials(
+    spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None, look=None
+):
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
     Parameters
@@ -88,35 +160,28 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
     numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
     data : None or what `read` returns, where it has been read already
     callback : None or callback(model, iteration, info), called by the fits
-    pairs : whether the records, which are of two classes, hold the points of the kappa-error
-        diagram
+    pairs : True: the records hold the points of the kappa-error diagram, for all pairs of members;
+        a number: for the pairs of so many of them at most; those of OneVsRest have none
     warm : whether this process has run the method already; else it is compiled before the first
         trial, apart from the times that are told
+    known : None or what `splits` yields for these numbers, where that has been made already
+    look : None or look(trial, fitted); what it returns is in the record as "picture"
     """
     data = read(spec) if data is None else data
-    folds = spec.cv or 1
-    count = spec.trials * folds
-    if wrong := [number for number in numbers or () if number not in range(count)]:
-        raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
-    numbers = range(count) if numbers is None else sorted(numbers)
-    first = numbers[0] // folds if numbers else spec.trials
-    splits = datasets.splits(data.y, **_splitting(spec), first=first)
-    for number, (train, test) in enumerate(splits, first * folds):
-        if number > numbers[-1]:
-            break
-        if number not in numbers:
-            continue
-        seconds = 0.0 if warm else _warm_up(spec, data, train, callback)
+    for number, split in known or splits(data, splitting(spec), numbers):
+        seconds = 0.0 if warm else _warm_up(spec, data, split.train, callback)
         warm, chosen, tuning = True, {}, {}
         if spec.grid:
-            chosen, tuning = _tune(spec, data, number, train)
+            chosen, tuning = _tune(spec, split, number)
         model = _model(spec, data, number, callback, **chosen)
         with _caught(data) as said:
-            figures, votes, goals = _trial(model, data, train, test, spec.scale)
-        if pairs:
-            figures["pairs"] = [axis.tolist() for axis in diversity.kappa_error(votes, goals)]
+            figures, votes, goals, fitted = _trial(model, split, spec.scale)
+        if pairs and votes is not None:
+            figures["pairs"] = _pairs(votes, goals, None if pairs is True else pairs)
+        if look:
+            figures["picture"] = look(number, fitted)
         yield plain_record({
-            "spec": asdict(spec),
+            "spec": vars(spec),
             "trial": number,
             "data": _facts(data),
             "model": _facts_on(model, data),
@@ -124,7 +189,7 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
             **tuning,
             "compile_seconds": seconds,
             "warnings": said,
-            "versions": _versions(),
+            "versions": versions(),
         })  # fmt: skip
 
 
@@ -191,10 +256,6 @@ def _table(model, X, found, decision, classes):
     return [titles, *zip(*columns, strict=True)]
 
 
-def _splitting(spec):
-    return {key: getattr(spec, key) for key in SPLITS}
-
-
 # -- one trial -------------------------------------------------------------------------------------
 
 
@@ -216,22 +277,20 @@ def _warm_up(spec, data, rows, callback):
     return 0.0
 
 
-def _tune(spec, data, number, rows):
-    """Choose parameters by the error in cross-validation on these rows; of equal ones the first.
+def _tune(spec, split, number):
+    """Choose parameters by the error in cross-validation on the training rows; of equal ones the
+    first.
 
     A choice that the method refuses on some fold is left out. Returns the parameters, and what the
     record tells of them.
     """
-    start, y = time.perf_counter(), data.y[rows]
-    folds = min(TUNING_FOLDS, np.bincount(y, minlength=len(data.classes)).min())
-    splits = list(datasets.splits(y, trials=1, cv=int(folds), seed=spec.seed + number))
-    tried, refusal = [], None
+    start, tried, refusal = time.perf_counter(), [], None
     for values in itertools.product(*spec.grid.values()):
         params, errors = dict(zip(spec.grid, values, strict=True)), []
         try:
-            for train, test in splits:
-                model = _model(spec, data, number, None, **params)
-                errors.append(_error(model, data, rows[train], rows[test], spec.scale))
+            for fold in split.folds(spec.seed + number):
+                model = _model(spec, split.data, number, None, **params)
+                errors.append(_error(model, fold, spec.scale))
             tried.append((float(np.mean(errors)), len(tried), params))
         except ValueError as error:
             refusal = error
@@ -242,12 +301,12 @@ def _tune(spec, data, number, rows):
     return chosen, told
 
 
-def _error(model, data, train, test, scale):
+def _error(model, split, scale):
     """Train on some rows and return the error on others."""
-    with _caught(data):
-        prep, X = _prepare(model, data.X[train], scale)
-        found = model.fit(X, data.y[train]).predict(prep.transform(data.X[test]))
-    return float(_wrong(found, data.y[test], len(data.classes)).mean())
+    with _caught(split.data):
+        _, X, X_test = split.prepare(model, scale)
+        found = model.fit(X, split.y).predict(X_test)
+    return _error_rate(found, split.y_test, len(split.data.classes))
 
 
 def _prepare(model, X, scale):
@@ -262,21 +321,21 @@ def _seconds(model, X, y):
     return time.perf_counter() - start
 
 
-def _trial(model, data, train, test, scale):
-    """Train and test on one split; return the figures, and the members' votes and labels."""
-    prep, X = _prepare(model, data.X[train], scale)
-    y, X_test, y_test = data.y[train], prep.transform(data.X[test]), data.y[test]
-    seconds, classes = _seconds(model, X, y), len(data.classes)
+def _trial(model, split, scale):
+    """Train and test on one split; return the figures, the members' votes, labels, and Fitted."""
+    y, y_test, names = split.y, split.y_test, split.data.classes
+    prep, X, X_test = split.prepare(model, scale)
+    seconds, classes = _seconds(model, X, y), len(names)
     seen, _ = _decide(model, X, classes)
     found, decision = _decide(model, X_test, classes)
     votes, goals = _votes(model, X_test, y_test)
-    predicted = np.isin(range(classes), np.concatenate([seen, found]))
+    predicted = {*seen.tolist(), *found.tolist()}
     figures = {
-        "train_rows": len(train),
-        "test_rows": len(test),
-        "train_error": float(_wrong(seen, y, classes).mean()),
+        "train_rows": len(y),
+        "test_rows": len(y_test),
+        "train_error": _error_rate(seen, y, classes),
         **_scores(found, decision, y_test, np.bincount(y).argmax(), classes),
-        "predicted": [name for name, was in zip(data.classes, predicted, strict=True) if was],
+        "predicted": [name for code, name in enumerate(names) if code in predicted],
         **_membership(model, votes, goals),
         "best_member": _best_member(model, X, y, votes, goals, y_test),
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
@@ -286,7 +345,7 @@ def _trial(model, data, train, test, scale):
         "fit_seconds": seconds,
         "facts": model.facts() if hasattr(model, "facts") else {},
     }
-    return figures, votes, goals
+    return figures, votes, goals, Fitted(model, prep, split.train, X, y, X_test, y_test)
 
 
 def _decide(model, X, classes):
@@ -321,9 +380,10 @@ def _membership(model, votes, goals):
         members = sum(part.weights_.size for part in parts)
     else:
         parts, members = [model], votes.shape[1]
-        widest = (votes.max(axis=1) - votes.min(axis=1)).max()
+        high, low = votes.max(axis=1), votes.min(axis=1)
+        largest, widest = max(high.max(), -low.min()), (high - low).max()
         real = not model._multi_class  # of labels, equal ones do not make members identical
-        identical = members > 1 and real and bool(widest <= EQUAL * abs(votes).max())
+        identical = members > 1 and real and bool(widest <= EQUAL * largest)
         weights = model.weights_ if model.weights_.size == members else None
         differ = diversity.averages(votes, goals, weights) if members > 1 else None
     return {
@@ -333,6 +393,14 @@ def _membership(model, votes, goals):
         "identical": identical,
         "iterations": sum(int(part.n_iter_) for part in parts),
     }
+
+
+def _pairs(votes, goals, most):
+    """Points of the kappa-error diagram; `most`: of so many members at equal steps, rounded."""
+    if most and votes.shape[1] > most:
+        votes = votes[:, np.linspace(0, votes.shape[1] - 1, most).round().astype(int)]
+    points = diversity.kappa_error(votes, goals)
+    return [(axis.round(SHOWN) if most else axis).tolist() for axis in points]
 
 
 def _best_member(model, X, y, votes, goals, y_test):
@@ -345,11 +413,11 @@ def _best_member(model, X, y, votes, goals, y_test):
         seen, right = _votes(model, X[part], y[part])
         wrong += ((seen >= 0) != right[:, None]).sum(axis=0)
     vote = votes[:, wrong.argmin()]
-    errs = (vote >= 0) != goals
+    errs, totals = (vote >= 0) != goals, np.bincount(y_test)
     return {
         "train_error": float(wrong.min() / len(y)),
-        "test_error": float(errs.mean()),
-        "balanced_error": float(np.mean([errs[y_test == k].mean() for k in np.unique(y_test)])),
+        "test_error": np.count_nonzero(errs) / len(errs),
+        "balanced_error": _balanced(np.bincount(y_test[errs], minlength=len(totals)), totals),
         "auc": roc_area(vote, y_test == 1) if len(model.classes_) == 2 else None,
     }
 
@@ -359,12 +427,17 @@ def _best_member(model, X, y, votes, goals, y_test):
 
 def _accepted(found, classes):
     """Return which rows got one of the classes; the others are rejected."""
-    return np.isin(found, np.arange(classes))
+    return (found >= 0) & (found < classes) & (found == np.rint(found))
 
 
-def _wrong(found, y, classes):
-    """Return which rows got a wrong class; a rejected row did not."""
-    return _accepted(found, classes) & (found != y)
+def _error_rate(found, y, classes):
+    """Return the share of rows that got a wrong class; a rejected row did not."""
+    return np.count_nonzero(_accepted(found, classes) & (found != y)) / len(y)
+
+
+def _balanced(wrong, totals):
+    """Return the mean of the errors of the classes that have rows, from counts by class."""
+    return float((wrong[totals > 0] / totals[totals > 0]).mean())
 
 
 def _scores(found, decision, y, larger, classes):
@@ -374,9 +447,9 @@ def _scores(found, decision, y, larger, classes):
     confusion = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
     wrong = confusion.sum(axis=1) - confusion.diagonal()
     return {
-        "test_error": float(_wrong(found, y, classes).mean()),
-        "majority_error": float((y != larger).mean()),
-        "balanced_error": float((wrong[totals > 0] / totals[totals > 0]).mean()),
+        "test_error": _error_rate(found, y, classes),
+        "majority_error": np.count_nonzero(y != larger) / len(y),
+        "balanced_error": _balanced(wrong, totals),
         "auc": None if decision is None else roc_area(decision, y == 1),
         "confusion": confusion.tolist(),  # a row a true class, a column a predicted one
         "rejected": (totals - confusion.sum(axis=1)).tolist(),  # by true class
@@ -391,9 +464,10 @@ def roc_area(scores, positive):
     n, many = int(positive.sum()), positive.size
     if n in (0, many):
         return None
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - 0.5 * (counts - 1)
-    return float((ranks[place][positive].sum() - 0.5 * n * (n + 1)) / (n * (many - n)))
+    ordered, own = np.sort(scores), scores[positive]
+    below = np.searchsorted(ordered, own).sum()  # pairs of a positive row and any lower one
+    not_above = np.searchsorted(ordered, own, side="right").sum()
+    return float((0.5 * (below + not_above) - 0.5 * n * n) / (n * (many - n)))
 
 
 # -- facts -----------------------------------------------------------------------------------------
@@ -436,7 +510,7 @@ def _caught(data):
         texts.append(re.sub(r"\bclass ([01])\b", lambda m: f"class {names[int(m[1])]}", text))
 
 
-def _versions():
+def versions():
     loaded = [name for name in ("numpy", "numba") if name in sys.modules]
     versions = {name: sys.modules[name].__version__ for name in loaded}
     return {"python": sys.version.split()[0]} | versions

@@ -12,6 +12,7 @@ The parameters of a method are read from its source: to list them imports neithe
 import ast
 import contextlib
 import difflib
+import functools
 import importlib
 import re
 import textwrap
@@ -21,6 +22,11 @@ from solvers import METHODS
 
 OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
 OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
+SPELLED = {  # how a parameter is spelled on the command line, besides what its class says
+    **dict.fromkeys(OF_ESTIMATORS, "; or names of methods"),
+    "class_weight": "; or name=factor,name=factor",
+    "perturb": "; as name=value,value,name=value,value",
+}
 BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
 KNOWN = METHODS | BASELINES
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +36,32 @@ FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
 UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2 is for no base
     "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
     "Calibrated": OF_A_RUN | {"base"},
+}
+PICTURES = {  # what --plot can show of a method, the most telling first
+    "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
+    "psvm": ("convergence", "margins", "boundary", "lam", "time"),
+    "drm": ("convergence", "members", "margins", "boundary", "mu", "nu", "time"),
+    "nu-svm": ("convergence", "margins", "boundary", "nu", "time"),
+    "adaboost-nc": ("members", "margins", "boundary", "lam", "time"),
+    "adaboost": ("members", "margins", "boundary", "time"),
+    "bagging": ("members", "margins", "boundary", "max_features", "time"),
+    "cqboost": ("convergence", "margins", "boundary", "mu", "time"),
+    "mincq": ("convergence", "margins", "boundary", "mu", "time"),
+    "mdboost": ("convergence", "margins", "boundary", "D", "time"),
+    "lpboost": ("convergence", "margins", "boundary", "C", "time"),
+    "cgboost": ("convergence", "margins", "boundary", "C", "time"),
+    "gradient-boosting": (
+        "members", "margins", "boundary", "learning_rate", "max_depth", "time",
+    ),
+    "voting": ("margins", "boundary", "time"),
+    "stacking": ("margins", "boundary", "time"),
+}  # fmt: skip
+SHOWN = {  # what a picture shows; the others are of a parameter
+    "convergence": "certified gap by iteration and by time",
+    "members": "error by the number of members",
+    "margins": "how many rows have which margin",
+    "boundary": "where the decision changes, for data of two features",
+    "time": "training time by the number of rows",
 }
 
 
@@ -42,9 +74,7 @@ def describe(command):
     A text that the class leaves out is taken from its base class.
     """
     file, name, _ = KNOWN[command]
-    path = ROOT / PACKAGES.get(name, "solvers") / f"{file}.py"
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    classes = _classes(ROOT / PACKAGES.get(name, "solvers") / f"{file}.py")
     node, texts = classes[name], {}
     summary = ast.get_docstring(node).partition("\n")[0]
     init = next(part.args for part in node.body if getattr(part, "name", None) == "__init__")
@@ -57,10 +87,35 @@ def describe(command):
     return summary, dict(zip(names, map(ast.literal_eval, init.defaults), strict=True)), texts
 
 
+@functools.cache
+def _classes(path):
+    """The syntax tree of every class in a file, by name."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+
+
+def option(key, text, default):
+    """How the flag of a parameter is read, and its help."""
+    text = f"{text} [default {default}]".replace("] [", ", ") + SPELLED.get(key, "")
+    kind = str if key in OF_ESTIMATORS else value
+    return {"default": default, "help": text.replace("%", "%%"), "type": kind}
+
+
 def line(command):
     """A method in a line or two: its command, and what its source says first."""
     indent = f"{'':18}"
     return textwrap.fill(f"{command:<17} {describe(command)[0]}", 80, subsequent_indent=indent)
+
+
+def shown(kind):
+    """Say what a picture shows."""
+    return SHOWN.get(kind, f"error by {kind}")
+
+
+def kinds(command):
+    """Say what pictures of a method there are."""
+    first, *others = (f"{kind} ({shown(kind)})" for kind in PICTURES[command])
+    return f"what --plot draws: {', '.join(others)} [default {first}]"
 
 
 def value(text):
@@ -75,6 +130,19 @@ def value(text):
         with contextlib.suppress(ValueError):
             return kind(text)
     return text
+
+
+def choices(text):
+    """Read KEY=VALUE,VALUE,KEY=VALUE: values of several parameters, each with its name before."""
+    found = {}
+    for part in text.split(","):
+        key, equals, given = part.rpartition("=")
+        key = key.strip().replace("-", "_") if equals else next(reversed(found), "")
+        if not key or not given.strip():
+            wrong = f"{text!r} is no list of values of parameters"
+            raise ValueError(f"{wrong}; write KEY=VALUE,VALUE, such as max_depth=2,4,8")
+        found.setdefault(key, []).append(value(given.strip()))
+    return found
 
 
 def scale(command, params):
@@ -102,6 +170,32 @@ def check(command, known=METHODS):
     if command not in known:
         wrong = f"{command!r} is no method{near(command, known)}"
         raise ValueError(f"{wrong}; --methods are of {', '.join(known)}")
+
+
+def check_words(argv, commands):
+    """Refuse a command, or a flag of it, that is none; `commands` are parsers by their names."""
+    command, *words = argv
+    if command not in commands:
+        text = f"invalid choice: {command!r} is no command{near(command, commands)}"
+        raise ValueError(f"{text}; see `python cli.py --help`")
+    known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[command].format_help(), re.M)
+    for word in (word.partition("=")[0] for word in words):
+        if word.startswith("--") and word not in known:
+            raise ValueError(unknown(word, command, known))
+
+
+def unknown(word, command, known=()):
+    """Say that a command takes no such word, and which of the known ones was meant."""
+    hint = f"{near(word, known)}; `python cli.py {command} --help` lists the flags"
+    return f"unknown argument {word!r}{hint}"
+
+
+def listed(text):
+    """Read names of methods with commas between them, each once."""
+    names = list(dict.fromkeys(map(str.strip, text.split(","))))
+    for name in names:
+        check(name)
+    return names
 
 
 def parse(text):
@@ -169,6 +263,8 @@ def build(command, params, seed, classes, callback=None, soft=False):
             need = key == "members" and (name == "Stacking" or params.get("how") == "soft")
             rest = {"seed": seed, "classes": classes if cls._multi_class else 2, "soft": need}
             given[key] = _named(cls, key, params[key], rest)
+    if isinstance(params.get("perturb"), str):
+        given["perturb"] = choices(params["perturb"])
     model = cls(**{key: given[key] for key in cls._param_names() if key in given})
     if soft and not hasattr(model, "predict_proba"):
         model = class_of("Calibrated")(model)

@@ -8,12 +8,16 @@ import itertools
 import json
 import os
 import re
+import signal
 import sys
 
 from perf import methods
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
-IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex")  # what --out DIR will hold
+IN_FOLDER = (  # what --out DIR will hold
+    "results.jsonl", "table.md", "table.csv", "table.tex", "report.html",
+)  # fmt: skip
+TROUBLES = (MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError)
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
@@ -83,6 +87,44 @@ def plain(text):
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def interrupted(stop):
+    """Put into words that a run was interrupted, and let no other word follow.
+
+    What the interrupt left half made, such as an object of LLVM, complains when it is cleared away.
+    """
+    sys.unraisablehook = lambda complaint: None
+    return "; ".join(["interrupted", *map(str, stop.args)])
+
+
+def trouble(error):
+    """Say in one line what went wrong; `error` is one of TROUBLES."""
+    text = str(error)
+    if isinstance(error, MemoryError):
+        text = f"out of memory. {error}"
+    elif isinstance(error, ImportError) and error.name:
+        text = f"{error}; pip install {error.name}"
+    elif isinstance(error, OSError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    return plain(" ".join(text.split()))
+
+
+def open_streams():
+    """Make what is printed fail for good reasons only."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when `head` has seen enough
+    for stream in (sys.stdout, sys.stderr):
+        if stream:  # a letter that the terminal lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
+
+
+def close_streams():
+    """Print what is left; where that cannot be, the run has said so, and Python need not again."""
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # closed, or full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def write(path):
     """Open a file that takes its place only when it is complete, as all methods do."""
     return methods.files().write_file(path)
@@ -93,7 +135,11 @@ def write_json(path, document):
 
 
 def tell(args, result, text):
-    """Write the document of a run to the file that --json names, and print its report."""
+    """Draw the picture of a run, write its document to the file of --json, print its report."""
+    if picture := result.get("picture"):
+        from perf import figures
+
+        write_figure(args.plot, figures.draw(picture))
     if args.json:
         write_json(args.json, result)
     if not args.quiet:

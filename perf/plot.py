@@ -5,7 +5,9 @@ be read. The legend stands beside the panels and is as wide as its longest name.
 """
 
 import math
+from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from typing import NamedTuple
 
 STYLES = (  # colour, dashes, marker
@@ -28,6 +30,17 @@ class Panel(NamedTuple):
     x_label: str
     y_label: str
     curves: dict  # name: [(x, y), ...]
+    bands: Mapping = MappingProxyType({})  # name of a curve: [(x, low, high), ...], shaded
+    dots: tuple = ()  # names of the curves that are points without a line
+
+
+class Map(NamedTuple):
+    """A square of cells, some of them shaded, with points of two kinds on it."""
+
+    title: str
+    shaded: list  # [row from below, first column, last column + 1], ...
+    dots: list  # (x, y) in cells
+    crosses: list
 
 
 class Scale(NamedTuple):
@@ -83,25 +96,66 @@ def figure(rows, log=False, x_form="{:g}".format, y_form="{:g}".format, panel=(4
     parts = []
     for i, row in enumerate(rows):
         top = i * (TOP + high + BOTTOM) + TOP
-        low_y, high_y = limits([y for part in row for c in part.curves.values() for _, y in c], log)
+        low_y, high_y = limits([*_heights(row)], log)
         for j, part in enumerate(row):
             left = LEFT + j * (wide + GAP)
             low_x, high_x = limits([x for curve in part.curves.values() for x, _ in curve], log)
             x = Scale(low_x, high_x, left, left + wide, log)
             y = Scale(low_y, high_y, top + high, top, log)
             parts += _axes(part, x, y, x_form, y_form if j == 0 else None)
+            for name, band in part.bands.items():
+                points = [(x.at(a), y.at(low), y.at(top)) for a, low, top in band]
+                parts.append(_band(points, styles[name]))
             for name, curve in part.curves.items():
-                parts += _curve([(x.at(a), y.at(b)) for a, b in curve], styles[name])
+                points = [(x.at(a), y.at(b)) for a, b in curve]
+                drawn = _dots if name in part.dots else _curve
+                parts += drawn(points, styles[name])
+    dotted = {name for row in rows for part in row for name in part.dots}
     for k, name in enumerate(names):
         at = TOP + 10 + 22 * k
-        parts += _curve([(right, at), (right + 34, at)], styles[name])
+        if name in dotted:
+            parts += _dots([(right + 17, at)], styles[name])
+        else:
+            parts += _curve([(right, at), (right + 34, at)], styles[name])
         parts.append(_text(right + 44, at + 4, name))
+    return _document(width, height, parts)
+
+
+def maps(row, cells, side=280):
+    """Return the SVG of maps of so many cells a side, next to each other; `side` in pixels."""
+    parts, unit = [], side / cells
+    for k, part in enumerate(row):
+        left = GAP + k * (side + GAP)
+        parts.append(_text(left + side / 2, TOP - 10, part.title, "middle"))
+        parts.append(
+            f'<g transform="translate({left} {TOP + side}) scale({unit:.4f} {-unit:.4f})" '
+            'fill="none">'
+        )
+        runs = "".join(f"M{first} {y}h{last - first}v1h{first - last}z"
+                       for y, first, last in part.shaded)  # fmt: skip
+        parts.append(f'<path d="{runs}" fill="#c9dff0"/>')
+        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in part.dots)
+        parts.append(f'<path d="{dots}" stroke="#000000" stroke-width="2" stroke-linecap="round"/>')
+        crosses = "".join(f"M{x - 1:.1f} {y:.1f}h2m-1 -1v2" for x, y in part.crosses)
+        parts.append(f'<path d="{crosses}" stroke="#d55e00" stroke-width="0.5"/>')
+        parts.append(f'<path d="M0 0h{cells}v{cells}h-{cells}z" stroke="#555555"/></g>')
+    return _document(GAP + len(row) * (side + GAP), TOP + side + GAP, parts)
+
+
+def _document(width, height, parts):
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}">'
     )
     ground = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
     return "\n".join([head, ground, *parts, "</svg>"]) + "\n"
+
+
+def _heights(row):
+    """All that the y axis of a row has to show."""
+    for part in row:
+        yield from (y for curve in part.curves.values() for _, y in curve)
+        yield from (y for band in part.bands.values() for _, *ends in band for y in ends)
 
 
 def _axes(part, x, y, x_form, y_form):
@@ -131,6 +185,13 @@ def _axes(part, x, y, x_form, y_form):
     return parts
 
 
+def _band(points, style):
+    """The area between two lines, lightly."""
+    edge = [(x, low) for x, low, _ in points] + [(x, high) for x, _, high in reversed(points)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in edge)
+    return f'<polygon points="{path}" fill="{style[0]}" fill-opacity="0.13"/>'
+
+
 def _curve(points, style):
     """A line through the points and a marker on each; of many points, on a few."""
     colour, dashes, marker = style
@@ -138,6 +199,13 @@ def _curve(points, style):
     dash = f' stroke-dasharray="{dashes}"' if dashes else ""
     line = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
     return [line, *(_marker(x, y, colour, marker) for x, y in points[:: len(points) // 8 + 1])]
+
+
+def _dots(points, style):
+    """A small marker on each point, no line."""
+    colour, _, marker = style
+    shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
+    return [f'<g fill-opacity="0.5">{shapes}</g>']
 
 
 def _marker(x, y, colour, kind):

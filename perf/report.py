@@ -12,7 +12,7 @@ import statistics
 import textwrap
 
 import datasets
-from perf.methods import walk
+from perf.methods import shown, walk
 from perf.outputs import plain
 from solvers import METHODS
 
@@ -20,7 +20,7 @@ WIDTH, INDENT = 80, 17  # of a line, and of the texts, which stand to the right 
 NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
 LISTED = 8  # classes that are listed before the others are only counted
 CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
-SHARED = ("spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs")
+SHARED = ("spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture")
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
@@ -45,8 +45,8 @@ EXPLAINED = (
 # -- documents -------------------------------------------------------------------------------------
 
 
-def collect(records, command, saved=None):
-    """Make one document of the records of a run, and of that of a saved model."""
+def collect(records, command, saved=None, picture=None):
+    """Make one document of the records of a run, of that of a saved model, and of a picture."""
     first = records[0]
     spec, model = first["spec"], first["model"]
     trials, summary = _trials(records)
@@ -65,6 +65,7 @@ def collect(records, command, saved=None):
         "warnings": [text for record in told for text in record["warnings"]],
         "versions": first["versions"],
         "saved": saved,
+        "picture": picture,
     }
 
 
@@ -182,27 +183,37 @@ def table(rows, width):
 # -- parts of a report -----------------------------------------------------------------------------
 
 
-def head(title, data):
-    """Say what was trained on what."""
+def contents(data):
+    """Say what a data set holds."""
     listed = [f"{cut(name, NAME)} ({count})" for name, count in data["classes"].items()]
     if len(listed) > LISTED:
         listed[LISTED - 1 :] = [f"{len(listed) - LISTED + 1} more"]
     *others, last = listed
-    text = f"{title} on {cut(data['name'], 40)}: {data['rows']} rows, {data['features']} features"
-    text += f", classes {', '.join(others)} and {last}"
+    text = f"{data['rows']} rows, {data['features']} features"
+    return f"{text}, classes {', '.join(others)} and {last}"
+
+
+def head(title, data):
+    """Say what was trained on what."""
+    text = f"{title} on {cut(data['name'], 40)}: {contents(data)}"
     return [fill(text), *(entry("note", note) for note in data["notes"])]
+
+
+def kind(settings):
+    """Say what the splits are."""
+    count, folds = settings["trials"], settings["cv"]
+    if folds:
+        return f"{folds}-fold cross-validation" + (f", {count} times" if count > 1 else "")
+    return f"{count} random split{'s' * (count > 1)}"
 
 
 def protocol(result, summary):
     """Say how it was trained and tested."""
     settings = result["protocol"]
     count, folds = settings["trials"], settings["cv"]
-    kind = f"{count} random split{'s' * (count > 1)}"
-    if folds:
-        kind = f"{folds}-fold cross-validation" + (f", {count} times" if count > 1 else "")
     rows = f"{span(summary['train_rows'])} rows for training and {span(summary['test_rows'])}"
     scale = datasets.SCALES.get(settings["scale"], "features scaled as each method does by default")
-    text = f"{kind}, {rows} for testing, {scale}, seed {settings['seed']}"
+    text = f"{kind(settings)}, {rows} for testing, {scale}, seed {settings['seed']}"
     if folds or count > 1:
         text += f"; +- is the standard deviation over the {'folds' if folds else 'splits'}"
     return entry("protocol", text)
@@ -282,14 +293,18 @@ def caution(trials, who=""):
     return [entry("warning", f"{text}; --class-weight balanced may help")]
 
 
-def warned(texts):
-    """Report the first warning of each category and count the others."""
-    lines = []
+def told(texts):
+    """The first warning of each category, and how many others there are."""
+    found = []
     for category in sorted({text.partition(":")[0] for text in texts}):
         alike = [text for text in texts if text.startswith(category)]
         more = f" (and {len(alike) - 1} like it)" if len(alike) > 1 else ""
-        lines.append(entry("warning", alike[0] + more))
-    return lines
+        found.append(alike[0] + more)
+    return found
+
+
+def warned(texts):
+    return [entry("warning", text) for text in told(texts)]
 
 
 def own_params(result):
@@ -346,8 +361,8 @@ def certificate(result):
 # -- reports ---------------------------------------------------------------------------------------
 
 
-def method_report(result):
-    """Report a run of one method."""
+def method_report(result, plot=None):
+    """Report a run of one method; `plot` is where its picture was drawn."""
     summary, trials = result["summary"], result["trials"]
     majority = f"always predicting the larger class: {percent(summary['majority_error']['mean'])}"
     compiling = result["compile_seconds"]
@@ -371,6 +386,8 @@ def method_report(result):
     if saved := result["saved"]:
         text = f"trained on all {saved['rows']} rows, saved to {saved['path']}"
         lines.append(entry("model", text, whole=True))
+    if picture := result["picture"]:
+        lines.append(entry("plot", f"{shown(picture['kind'])}, written to {plot}", whole=True))
     return "\n".join(lines)
 
 
@@ -434,12 +451,13 @@ def kappa_error_figure(runs):
     """Draw the pairs of members of several methods, {name: records}, whose records hold them."""
     from solvers import diversity
 
-    clouds, title = {}, "Kappa-error diagram"
+    clouds, errors, title = {}, {}, "Kappa-error diagram"
     for name, records in runs.items():
         points = zip(*(record["pairs"] for record in records), strict=True)
         clouds[name] = [list(itertools.chain(*axis)) for axis in points]
+        errors[name] = statistics.fmean(record["test_error"] for record in records)
         title = f"Kappa-error diagram, {records[0]['data']['name']}"
-    return diversity.kappa_error_figure({k: v for k, v in clouds.items() if v[0]}, title)
+    return diversity.kappa_error_figure({k: v for k, v in clouds.items() if v[0]}, title, errors)
 
 
 def sets():

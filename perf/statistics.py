@@ -10,9 +10,10 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 PRIOR = 0.5  # The Bayesian test starts with so many sets on which two methods are equal.
+EXACT_SETS = 100  # Up to so many sets the distribution of the signed ranks is counted out.
 DRAWS = 50_000  # It draws so many distributions from its posterior.
 CHUNK = 2_000  # Draws are made so many at a time, to save memory.
 
@@ -68,7 +69,7 @@ def corrected_t(differences, train, test):
     if error == 0.0:
         return Test(math.copysign(math.inf, mean), 0.0) if mean else Test(0.0, 1.0)
     t = mean / error
-    return Test(t, float(2.0 * stats.t.sf(abs(t), J - 1)))
+    return Test(t, float(2.0 * special.stdtr(J - 1, -abs(t))))
 
 
 def corrected_interval(differences, train, test, level=0.95):
@@ -134,16 +135,47 @@ def wilcoxon_holm(table):
 
 
 def _signed_rank(differences):
+    """p-value of Wilcoxon's signed-rank test, exact also with ties and with differences of 0.
+
+    Under the null every rank has either sign. Sums of the ranks, which are doubled to be whole
+    numbers, are counted one rank after the other; those of differences of 0 are split in halves.
+    """
     if not differences.any():
         return 1.0
-    method = "auto" if differences.all() else "approx"
-    return float(stats.wilcoxon(differences, zero_method="zsplit", method=method).pvalue)
+    if differences.size > EXACT_SETS:
+        how = {"zero_method": "zsplit", "method": "approx"}
+        return float(stats.wilcoxon(differences, **how).pvalue)
+    ranks = np.rint(2.0 * stats.rankdata(np.abs(differences))).astype(np.int64)
+    signed = ranks[differences != 0.0]
+    counts = np.ones(1)
+    for rank in signed:
+        gap = np.zeros(rank)
+        counts = 0.5 * (np.append(counts, gap) + np.append(gap, counts))
+    centre = 0.5 * signed.sum()
+    distance = abs(ranks[differences > 0.0].sum() - centre)
+    sums = np.arange(counts.size)
+    return float(min(1.0, counts[np.abs(sums - centre) >= distance].sum()))
 
 
 def nemenyi(methods, sets, level=0.05):
     """Nemenyi's critical difference: average ranks that differ by more are told apart."""
     q = stats.studentized_range.ppf(1.0 - level, methods, np.inf) / math.sqrt(2.0)
     return float(q * math.sqrt(methods * (methods + 1) / (6.0 * sets)))
+
+
+def cliques(ranks, difference):
+    """Largest groups of methods, by number, of which no two average ranks are told apart.
+
+    A group has two methods at least, the best first.
+    """
+    ranks = np.asarray(ranks, dtype=np.float64)
+    order, found, last = np.argsort(ranks, kind="stable"), [], 1
+    for first, best in enumerate(order):
+        end = int((ranks <= ranks[best] + difference).sum())
+        if end > max(first + 1, last):
+            found.append(order[first:end].tolist())
+            last = end
+    return found
 
 
 def bayesian_signed_rank(a, b, rope=0.0, seed=0):
@@ -154,16 +186,16 @@ def bayesian_signed_rank(a, b, rope=0.0, seed=0):
     sets: a better than b by more than `rope`, both equal within it, or b better.
     """
     z = np.append(0.0, np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64))
-    strength = np.append(PRIOR, np.ones(z.size - 1))
     sums = z[:, None] + z
     is_better = (sums > 2.0 * rope).astype(np.float64)
     is_worse = (sums < -2.0 * rope).astype(np.float64)
     rng = np.random.default_rng(seed)
     wins = np.zeros(3, dtype=np.int64)
     for _ in range(0, DRAWS, CHUNK):
-        weights = rng.dirichlet(strength, CHUNK)
-        better = np.sum((weights @ is_better) * weights, axis=1)
-        worse = np.sum((weights @ is_worse) * weights, axis=1)
-        states = np.column_stack([better, 1.0 - better - worse, worse])
+        weights = rng.standard_exponential((CHUNK, z.size))  # Parts of their sum are Dirichlet's.
+        weights[:, 0] = rng.standard_gamma(PRIOR, CHUNK)
+        better = np.einsum("ij,ij->i", weights @ is_better, weights)
+        worse = np.einsum("ij,ij->i", weights @ is_worse, weights)
+        states = np.column_stack([better, weights.sum(axis=1) ** 2 - better - worse, worse])
         wins += np.bincount(states.argmax(axis=1), minlength=3)
     return Posterior(*(wins / wins.sum()).tolist())

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import asdict
 
 import datasets
 
@@ -37,7 +36,7 @@ def key(spec, trial, data):
 
     Of more trials the first ones are the same, so that their number is not among it.
     """
-    settings = asdict(spec)
+    settings = {**vars(spec)}
     del settings["trials"]
     text = json.dumps([settings, trial, data], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

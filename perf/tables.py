@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from itertools import starmap
 from statistics import fmean
 
 from perf import outputs
@@ -216,15 +217,22 @@ def _on_many(document):
     return said
 
 
+def explained(document):
+    """Say what the verdicts on questions mean."""
+    better = "minus" if document["less_is_better"] else "plus"
+    return (
+        "Each line is one way to make the members of an ensemble differ, and by how many points "
+        f"(of 100) the {document['title']} changed with it: {better} is better. After it stands "
+        "the range in which the true change lies with 95 % confidence. Helped or harmed: all of "
+        "the range is on one side of 0. Undecided: it holds 0, so that the change may be chance."
+    )
+
+
 def verdicts(document):
     """One line for each question of a comparison, below what the lines mean."""
     if not document["questions"]:
         return []
-    better = "below" if document["less_is_better"] else "above"
-    text = f"Does diversity help? Below: the change of the {document['title']} in points (one of "
-    text += f"100 test rows), {better} 0 is better, and the range in which it lies with 95 % "
-    text += "confidence. Undecided: the range holds 0, so that it may be chance."
-    lines = [paragraph(text)]
+    lines = [paragraph(f"Does diversity help? {explained(document)}")]
     for answer in document["questions"]:
         where = f"{answer['data']}: " if len(document["sets"]) == 2 else ""
         figures = "a method failed"
@@ -249,7 +257,7 @@ def text(document):
         lines += [*_block(document, one), ""]
     if found := overall(document):
         lines.append(f"all {len(document['sets'])} data sets")
-        lines += [*_drawn(found), *_tests(document), ""]
+        lines += [*_drawn(found), *starmap(entry, tests(document).items()), ""]
     lines.append(entry("table", EXPLAINED))
     if long := [name for name in document["methods"] if len(name) > NAME]:
         lines.append(entry("names in full", "; ".join(long)))
@@ -285,6 +293,11 @@ def _titles(document):
     return {key: text.format(f"{document['title']} %") for key, text in TITLES.items()}
 
 
+def headings(document):
+    """The titles of the columns, whose words are not broken."""
+    return [title.replace("- ", "") for title in _titles(document).values()]
+
+
 def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
@@ -297,11 +310,11 @@ def _drawn(found):
     return [f"  {line}".rstrip() for line in drawn]
 
 
-def _tests(document):
-    """The tests across sets."""
+def tests(document):
+    """The tests across sets, by their names."""
     across = document["across"]
     if "friedman" not in across:
-        return []
+        return {}
     test, differ = across["friedman"], []
     for one, two, _, p in across["pairs"]:
         if p < document["level"]:
@@ -311,13 +324,13 @@ def _tests(document):
     gap = (
         f"average ranks that differ by more than {across['critical_difference']:.2f} are told apart"
     )
-    return [
-        entry("Friedman", f"{variant}, p = {test['p']:.3g}"),
-        entry("Wilcoxon-Holm", f"signed ranks of the means, p adjusted by step-down: {told}"),
-        entry("Nemenyi", f"{gap} (5 %)"),
-        entry("Bayes", "signed-rank test: probability that the best of the average ranks is better "
-              "than the method by more than 1 point, equal within it, or worse"),
-    ]  # fmt: skip
+    return {
+        "Friedman": f"{variant}, p = {test['p']:.3g}",
+        "Wilcoxon-Holm": f"signed ranks of the means, p adjusted by step-down: {told}",
+        "Nemenyi": f"{gap} (5 %)",
+        "Bayes": "signed-rank test: probability that the best of the average ranks is better than "
+                 "the method by more than 1 point, equal within it, or worse",
+    }  # fmt: skip
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -346,8 +359,7 @@ def markdown(document):
     """The tables and sentences of a comparison in Markdown."""
     lines = []
     for one in document["sets"]:
-        titles = [title.replace("- ", "") for title in _titles(document).values()]
-        found = [titles, *(list(cells.values()) for cells in rows(one, document["level"]))]
+        found = [headings(document), *(list(row.values()) for row in rows(one, document["level"]))]
         lines += [f"## {_escaped(one['data'])}", "", *_piped(found), ""]
     if found := overall(document):
         lines += [f"## All {len(document['sets'])} data sets", "", *_piped(found), ""]
@@ -373,8 +385,7 @@ def latex(document):
     """The tables of a comparison in LaTeX, without any package."""
     lines = []
     for one in document["sets"]:
-        titles = [title.replace("- ", "") for title in _titles(document).values()]
-        found = [titles, *(list(cells.values()) for cells in rows(one, document["level"]))]
+        found = [headings(document), *(list(row.values()) for row in rows(one, document["level"]))]
         lines += [f"% {outputs.plain(one['data'])}", *_tabular(found, one["data"])]
     if found := overall(document):
         lines += _tabular(found, f"all {len(document['sets'])} data sets")

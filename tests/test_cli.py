@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import damage
 
 import cli
 import datasets
@@ -25,9 +24,11 @@ from perf import experiment, methods, outputs
 from perf.report import INDENT
 from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
+from solvers.bagging import Bagging
 from solvers.combine import Calibrated, Stacking, Voting
 from solvers.exrm import FORMAT, PSVM, ExRM
 from solvers.multiclass import OneVsRest
+from tests.conftest import damage
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -544,6 +545,26 @@ def test_class_weight(report, tmp_path):
         assert result["trials"][0]["objective"] == model.objective_
         assert result["trials"][0]["test_error"] == np.mean(model.predict(X_test) != y_test)
         assert result["params"]["class_weight"] == (None if text == "none" else text)
+
+
+def test_outputs_and_parameters_of_the_members(report, tmp_path):
+    path, saved = tmp_path / "out.json", tmp_path / "model.npz"
+    argv = ["bagging", "--data", "heart", "--trials", 1, "--n-estimators", 5, "--json", path]
+    X, y, X_test, y_test = last_split("heart", 1, scale="none")
+    for flags, params in (
+        (["--outputs", "flip", "--noise", 0.3], {"outputs": "flip", "noise": 0.3}),
+        (["--outputs", "smear", "--voting", "soft"], {"outputs": "smear", "voting": "soft"}),
+        (["--perturb", "max_depth=1,none"], {"perturb": {"max_depth": [1, None]}}),
+    ):
+        lines = report(*argv, *flags, "--save", saved)
+        model = Bagging(n_estimators=5, random_state=0, **params).fit(X, y)
+        found = json.loads(path.read_text())["trials"][0]["test_error"]
+        assert found == np.mean(model.predict(X_test) != y_test)
+        loaded = Bagging.load(saved)
+        assert {name: getattr(loaded, name) for name in params} == params
+        for name, value in params.items():
+            assert f"{name}={value}".replace("'", "") in lines["parameters"]
+    assert len(loaded.estimators_params_) == 5
 
 
 def test_class_weight_of_many_classes(report, tmp_path):
@@ -1174,7 +1195,7 @@ def test_troubles_become_one_line(error, code, text, monkeypatch, capsys):
     def trouble(args):
         raise error
 
-    monkeypatch.setattr(cli, "run_methods", trouble)
+    monkeypatch.setattr(cli, "run_list", trouble)
     assert cli.main(["methods"]) == code
     assert capsys.readouterr().err.endswith(text)
 

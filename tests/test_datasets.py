@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import damage
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from datasets import (
     splits,
     two_gaussians,
 )
+from tests.conftest import damage
 
 with open(datasets.DATA / "INDEX.csv", newline="") as file:
     INDEX = {row["name"]: row for row in csv.DictReader(file)}

@@ -42,6 +42,21 @@ def test_lists_of_numbers():
     assert methods.value("exrm,1") == "exrm,1"
 
 
+def test_choices_of_several_parameters():
+    text = "max-depth=2,4,none,criterion=gini,entropy"
+    expected = {"max_depth": [2, 4, None], "criterion": ["gini", "entropy"]}
+    assert methods.choices(text) == expected
+    model = methods.build("bagging", {"perturb": text}, seed=0, classes=2)
+    assert model.perturb == expected
+    given = [("bagging", {"perturb": "max_depth=2,4,criterion=gini", "noise": 0.5})]
+    title = methods.title(*given[0])
+    assert title == "bagging:perturb=max_depth=2+4+criterion=gini,noise=0.5"
+    assert methods.parse(title) == given
+    for wrong in ("gini", "max_depth=", "=3", "max_depth=2,,criterion=gini"):
+        with pytest.raises(ValueError, match="is no list of values .*; write KEY=VALUE,VALUE"):
+            methods.choices(wrong)
+
+
 @pytest.mark.parametrize("text", ["7", "-0.5", "1e-3", "None", "none", "true", "False", "rbf"])
 def test_value(text):
     known = {"none": None, "true": True, "false": False, "rbf": "rbf"}

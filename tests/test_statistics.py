@@ -2,8 +2,10 @@
 
 import math
 
+import baycomp
 import numpy as np
 import pytest
+import scikit_posthocs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -43,12 +45,35 @@ def test_friedman_with_ties_is_scipy_s(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed):
-    posthocs = pytest.importorskip("scikit_posthocs")
-    table = random_table(seed, ties=False)
-    expected = posthocs.posthoc_wilcoxon(list(table.T), zero_method="zsplit", p_adjust="holm")
+@pytest.mark.parametrize("many", [False, True])
+def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed, many):
+    """Few sets without ties, and so many, with ties and zeros, that the test is not exact."""
+    table, how = random_table(seed, ties=many), "approx" if many else "auto"
+    table = np.tile(table, (20, 1)) if many else table
+    assert (len(table) > statistics.EXACT_SETS) == many
+    options = {"zero_method": "zsplit", "method": how}
+    columns = list(table.T)
+    plain = scikit_posthocs.posthoc_wilcoxon(columns, **options).to_numpy()
+    adjusted = scikit_posthocs.posthoc_wilcoxon(columns, **options, p_adjust="holm").to_numpy()
     for pair in statistics.wilcoxon_holm(table):
-        assert_allclose(pair.adjusted, expected.iloc[pair.first, pair.second], rtol=1e-9)
+        place = pair.first, pair.second
+        assert_allclose((pair.p, pair.adjusted), (plain[place], adjusted[place]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("digits", [9, 0])
+def test_wilcoxon_by_its_definition(seed, digits):
+    """Exact: of all choices of signs, those whose rank sum is as far from the middle. Rounded
+    differences are equal, or 0: of a rank of 0, half is on either side."""
+    differences = np.random.default_rng(seed).normal(0.4, 1.0, size=9).round(digits)
+    table = np.column_stack([differences, np.zeros(9)])
+    ranks = stats.rankdata(abs(differences))[differences != 0]
+    signs = np.array(np.meshgrid(*[[0, 1]] * ranks.size)).reshape(ranks.size, -1)
+    middle = ranks.sum() / 2
+    far = abs(ranks @ (differences[differences != 0] > 0) - middle)
+    expected = np.mean(abs(ranks @ signs - middle) >= far)
+    (pair,) = statistics.wilcoxon_holm(table)
+    assert_allclose((pair.p, pair.adjusted), expected, rtol=1e-12)
 
 
 def test_holm_by_hand():
@@ -74,15 +99,39 @@ def test_nemenyi_is_that_of_the_published_table(methods, sets):
     assert_allclose(statistics.nemenyi(methods, sets), expected, rtol=5e-4)
 
 
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_nemenyi_tells_apart_what_scikit_posthocs_does(seed, level):
+    table = random_table(seed)
+    table += 0.6 * np.arange(table.shape[1])
+    average = statistics.ranks(table).mean(axis=0)
+    apart = abs(average[:, None] - average) > statistics.nemenyi(*table.shape[::-1], level)
+    expected = scikit_posthocs.posthoc_nemenyi_friedman(table).to_numpy() < level
+    assert_array_equal(apart, expected)
+    assert level < 0.5 or apart.any()
+
+
 @pytest.mark.parametrize("rope", [0.0, 0.01])
 @pytest.mark.parametrize("pair", [(0, 1), (0, 3), (1, 2), (2, 3)])
 def test_bayesian_signed_rank_is_baycomp_s(pair, rope):
-    baycomp = pytest.importorskip("baycomp")
     one, two = DEMSAR[:, pair[0]], DEMSAR[:, pair[1]]
     expected = baycomp.SignedRankTest.probs(one, two, rope, nsamples=50_000, random_state=1)
     found = statistics.bayesian_signed_rank(-one, -two, rope)
     expected = (expected[0], 1.0 - sum(expected), expected[1]) if rope == 0 else expected
     assert_allclose(found, expected, atol=0.01)
+
+
+def test_bayesian_signed_rank_knows_which_of_two_is_better():
+    """... and by how much, on errors: all three states come up, on the sides of baycomp."""
+    rng, seen = np.random.default_rng(1), []
+    for shift in (-0.03, -0.012, 0.0, 0.012, 0.03):
+        one, two = rng.normal(0.2, 0.01, size=(2, 12))
+        two += shift
+        expected = baycomp.SignedRankTest.probs(-one, -two, 0.01, nsamples=20_000, random_state=1)
+        found = statistics.bayesian_signed_rank(one, two, 0.01)
+        assert_allclose(found, expected, atol=0.015)
+        seen.append(int(np.argmax(found)))
+    assert seen[0] == 2 and seen[2] == 1 and seen[-1] == 0
 
 
 def test_corrected_t_by_its_definition():
@@ -98,6 +147,16 @@ def test_corrected_t_by_its_definition():
         level = 1.0 - found.p  # The interval of this level ends at zero.
         ends = statistics.corrected_interval(differences, train, test, level)[1:]
         assert_allclose(min(np.abs(ends)), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("folds", "runs"), [(10, 1), (5, 4), (2, 10)])
+def test_corrected_t_is_that_of_baycomp_on_folds(folds, runs):
+    """With a flat prior the posterior of the mean is the same t distribution."""
+    one, two = np.random.default_rng(folds).normal(size=(2, folds * runs))
+    left, right = baycomp.CorrelatedTTest.probs(one, two + 0.3, runs=runs)
+    found = statistics.corrected_t(two + 0.3 - one, folds - 1, 1)
+    assert_allclose(found.p, 2 * min(left, right), rtol=1e-9)
+    assert (found.statistic > 0) == (right > left)
 
 
 def test_corrected_t_of_constant_differences():

@@ -1,0 +1,674 @@
+"""Tests for perf/html.py and perf/charts.py: report.html of `cli.py compare`."""
+
+import itertools
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import cli
+import datasets
+from perf import charts, compare, experiment, html, statistics, tables, workers
+from perf.store import NAME, Store
+from solvers.bagging import Bagging
+
+VOID = {"meta", "br", "wbr"}
+HOSTILE = "<script>alert(1)</script>&\"'><img src=http://x.example onerror=y>\x1b[1m\u202e"
+LONG = "bagging:n_estimators=2,min_impurity_decrease=0.0001,min_samples_leaf=2,max_depth=9"
+SETS = ["gaussians:60", "gaussians:80", "gaussians:90", "linear:70x3", "linear:90x4"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class Page(HTMLParser):
+    """Reads a page, which must be well-formed: its tables, pictures, identifiers and links."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links = [], [], [], []
+        self.tables, self.pictures, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+        self.text = " ".join("".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        self.links += [attrs[key] for key in ("href", "src") if key in attrs]
+        if tag == "table":
+            self.tables.append({"caption": "", "rows": [], "kinds": []})
+        elif tag == "tr":
+            self.tables[-1]["rows"].append([])
+            self.tables[-1]["kinds"].append(attrs.get("class"))
+        elif tag in ("td", "th"):
+            self.tables[-1]["rows"][-1].append("")
+        elif tag == "svg":
+            self.pictures.append({"title": "", "texts": [], "shapes": [], **attrs})
+        elif "svg" in self.open and tag == "text":
+            self.pictures[-1]["texts"].append("")
+        elif "svg" in self.open:
+            self.pictures[-1]["shapes"].append((tag, attrs))
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+        if {"td", "th"} & set(self.open):
+            self.tables[-1]["rows"][-1][-1] += data + " " * ("span" in self.open)
+        elif "caption" in self.open:
+            self.tables[-1]["caption"] += data
+        elif "svg" in self.open and self.open[-1] == "title":
+            self.pictures[-1]["title"] += data
+        elif self.open and self.open[-1] == "text":
+            self.pictures[-1]["texts"][-1] += data
+
+    def table(self, start):
+        (found,) = [one["rows"] for one in self.tables if one["caption"].startswith(start)]
+        return found
+
+    def picture(self, start):
+        return next(one for one in self.pictures if one["title"].startswith(start))
+
+
+def made(data, methods, trials=3, tune=False, measure="error", **options):
+    """The records, the document and the page of a comparison."""
+    chosen, questions = compare.choose(methods)
+    cells = compare.plan(data, chosen, options | {"trials": trials}, None, tune, measure)
+    records = compare.run(cells, Store())
+    document = compare.collect(records, measure, questions)
+    return records, document, html.page(document, records)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return made(SETS, f"psvm,stump-vote,bagging:n_estimators=25,{LONG}", 4)
+
+
+def shapes(picture, tag, kind):
+    return [attrs for name, attrs in picture["shapes"]
+            if name == tag and kind in (attrs.get("class") or "").split()]  # fmt: skip
+
+
+def marks(picture):
+    """Where the marks of a row chart stand, from top to bottom."""
+    found = [(float(c["cy"]), float(c["cx"])) for kind in ("dot", "base")
+             for c in shapes(picture, "circle", kind)]  # fmt: skip
+    for one in shapes(picture, "polygon", "best"):
+        corners = [tuple(map(float, corner.split(","))) for corner in one["points"].split()]
+        found.append(tuple(np.mean(corners, axis=0)[::-1]))
+    return [x for _, x in sorted(found)]
+
+
+def assert_on_one_scale(places, values):
+    """Places and values are related by one line."""
+    slope, start = np.polyfit(values, places, 1)
+    np.testing.assert_allclose(np.multiply(slope, values) + start, places, atol=0.2)
+
+
+def signed(change):
+    return f"{100 * change:+.1f}".replace("-", "\u2212") if change else "0.0"
+
+
+# -- what is in it ---------------------------------------------------------------------------------
+
+
+def test_all_parts_are_there(many):
+    records, document, text = many
+    page = Page(text)
+    names = [tag for tag, _ in page.tags]
+    assert (
+        names.count("h1") == names.count("main") == names.count("title") - len(page.pictures) == 1
+    )
+    assert len(page.tables) == 1 + 1 + 5
+    assert len(page.pictures) == 1 + 5 + 1 + 5  # ranks, error bars, time, kappa-error
+    assert all(one["caption"] for one in page.tables)
+    assert all(one["role"] == "img" and one["title"] for one in page.pictures)
+    assert names.count("figure") == names.count("figcaption") == len(page.pictures)
+    assert " ".join(tables.sentences(document)) in page.text
+    assert list(page.text.index(part) for part in ("What it means", "All 5 data sets", "Time")) == (
+        sorted(page.text.index(part) for part in ("What it means", "All 5 data sets", "Time"))
+    )
+    assert f"numpy {np.__version__}" in page.text and "ensolve 0.1.0" in page.text
+    assert page.text.index(tables.sentences(document)[0]) < page.text.index("gaussians:60 60 rows")
+
+
+def test_the_page_stands_alone(many):
+    text = many[2]
+    page = Page(text)
+    assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
+    assert len(page.ids) == len(set(page.ids))
+    assert not {"script", "link", "img", "iframe", "object", "use", "image", "base", "form"} & {
+        tag for tag, _ in page.tags
+    }
+    assert "http:" not in text and "https:" not in text and "url(" not in text
+    assert "@import" not in text and not re.search(r"\son\w+=", text)
+    policy = [
+        a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+    views = [attrs["content"] for _, attrs in page.tags if attrs.get("name") == "viewport"]
+    assert views == ["width=device-width, initial-scale=1"]
+
+
+def test_numbers_agree_with_the_records(many):
+    records, document, text = many
+    page = Page(text)
+    for one in document["sets"]:
+        rows = page.table(f"Results on {one['name']}")
+        assert rows[0][:4] == ["method", "error %", "rank", "fit time"]
+        shown = {row[0]: row[1:] for row in rows[1:]}
+        assert list(shown) == [*document["methods"], "majority class", "best single member"]
+        for name in document["methods"]:
+            errors = [r["test_error"] for r in records
+                      if r["spec"]["data"] == one["data"] and html._name(r) == name]  # fmt: skip
+            assert len(errors) == 4
+            mean, std = 100 * np.mean(errors), 100 * np.std(errors, ddof=1)
+            assert shown[name][0] == f"{mean:.1f} \xb1 {std:.1f}"
+    places = [t["caption"].startswith("Results on") for t in page.tables].index(True)
+    for table, one in zip(page.tables[places:], document["sets"], strict=True):
+        best = [row[0] for row, kind in zip(table["rows"], table["kinds"], strict=True)
+                if kind == "best"]  # fmt: skip
+        assert best == [one["best"]]
+
+
+def test_error_bars_are_drawn_to_scale(many):
+    _, document, text = many
+    page = Page(text)
+    for one in document["sets"]:
+        picture = page.picture(f"error in % of the methods on {one['name']}")
+        scores = [row["score"] for row in one["methods"]] + [one["baselines"]["best single member"]]
+        ends = [
+            tuple(map(float, re.match(r"M([\d.]+) [\d.]+H([\d.]+)M", bar["d"]).groups()))
+            for bar in shapes(picture, "path", "bar")
+        ]
+        places = marks(picture) + [end for pair in ends for end in pair]
+        values = [score["mean"] for score in scores]
+        values += [score["mean"] + side * score["std"] for score in scores for side in (-1, 1)]
+        assert_on_one_scale(places, values)
+        assert all(0 <= place <= charts.WIDE for place in places)
+
+
+def test_times_are_drawn_on_a_logarithmic_scale(many):
+    _, document, text = many
+    picture = Page(text).picture("Time of a fit")
+    times = [[row["fit_seconds"] for one in document["sets"] for row in one["methods"]
+              if row["method"] == name] for name in document["methods"]]  # fmt: skip
+    means = [sum(each) / len(each) for each in times]
+    assert_on_one_scale(marks(picture), np.log(means))
+    assert [t for t in picture["texts"] if t in map(tables.seconds, means)] == [
+        *map(tables.seconds, means)
+    ]
+    assert sum(path["d"].count("h0") for path in shapes(picture, "path", "some")) <= 20
+
+
+def test_the_critical_difference_is_drawn_to_scale(many):
+    _, document, text = many
+    picture, across = Page(text).picture("Critical-difference"), document["across"]
+    ranks = sorted(across["ranks"])
+    (band,) = shapes(picture, "rect", "band")
+    start, width = float(band["x"]), float(band["width"])
+    places = [*marks(picture), start, start + width]
+    assert_on_one_scale(places, [*ranks, ranks[0], ranks[0] + across["critical_difference"]])
+    groups = statistics.cliques(across["ranks"], across["critical_difference"])
+    assert len(shapes(picture, "line", "clique")) == len(groups)
+    assert f"{across['critical_difference']:.2f}" in picture["texts"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cliques_are_the_largest_groups_of_ranks_that_are_near(seed):
+    rng = np.random.default_rng(seed)
+    ranks, gap = rng.integers(2, 16, 7) / 2, rng.uniform(0.2, 4)
+    near = [
+        set(group)
+        for size in range(2, 8)
+        for group in itertools.combinations(range(7), size)
+        if np.ptp(ranks[list(group)]) <= gap
+    ]
+    largest = [group for group in near if not any(group < other for other in near)]
+    found = statistics.cliques(ranks.tolist(), gap)
+    assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
+    assert all(np.all(np.diff(ranks[group]) >= 0) for group in found)
+
+
+def test_all_pairs_of_methods_over_the_sets(many):
+    _, document, text = many
+    rows, across = Page(text).table("All pairs")[1:], document["across"]
+    errors = {
+        name: [row["score"]["mean"] for one in document["sets"] for row in one["methods"]
+               if row["method"] == name]
+        for name in document["methods"]
+    }  # fmt: skip
+    adjusted = {frozenset(pair[:2]): pair[3] for pair in across["pairs"]}
+    for i, one in enumerate(document["methods"]):
+        assert rows[i][0] == f"{i + 1}\xa0{one}"
+        for j, two in enumerate(document["methods"]):
+            if i == j:
+                assert rows[i][j + 1] == "\u2013"
+                continue
+            changes = np.round(np.subtract(errors[one], errors[two]), 12)
+            counts = [(changes < 0).sum(), (changes == 0).sum(), (changes > 0).sum()]
+            told = f"p {adjusted[frozenset((one, two))]:.3f}"
+            shown = f"{signed(changes.mean())}{counts[0]}\u2013{counts[1]}\u2013{counts[2]} {told} "
+            assert rows[i][j + 1] == shown
+
+
+def test_all_pairs_of_methods_on_one_set():
+    records, document, text = made(["haberman"], "psvm,stump-vote,bagging:n_estimators=9", 5)
+    page = Page(text)
+    assert document["across"] is None and "Critical" not in text and len(page.tables) == 2
+    rows, cells = page.table("All pairs")[1:], {}
+    errors = [[r["test_error"] for r in records if html._name(r) == name]
+              for name in document["methods"]]  # fmt: skip
+    (ratio,) = {r["test_rows"] / r["train_rows"] for r in records}
+    for i, j in itertools.combinations(range(3), 2):
+        changes = np.subtract(errors[i], errors[j])
+        error = changes.std(ddof=1) * math.sqrt(1 / 5 + ratio)
+        cells[i, j] = changes, statistics.stats.t.sf(abs(changes.mean()) / error, 4) * 2
+    order = sorted(cells, key=lambda pair: cells[pair][1])
+    low = 0.0
+    for factor, pair in zip((3, 2, 1), order, strict=True):
+        changes, p = cells[pair]
+        low = max(low, min(1.0, factor * p))
+        counts = [int((changes < 0).sum()), int((changes == 0).sum()), int((changes > 0).sum())]
+        for (i, j), sign in ((pair, 1), (pair[::-1], -1)):
+            told = "p < 0.001" if low < 0.001 else f"p {low:.3f}"
+            count = "\u2013".join(map(str, counts[::sign]))
+            assert rows[i][j + 1] == f"{signed(sign * changes.mean())}{count} {told} "
+
+
+# -- kappa and error -------------------------------------------------------------------------------
+
+
+def naive_kappa(one, two):
+    agree = np.mean(one == two)
+    chance = np.mean(one) * np.mean(two) + np.mean(~one) * np.mean(~two)
+    return (agree - chance) / (1 - chance)
+
+
+def test_the_first_record_holds_pairs_of_some_members():
+    chosen = [("bagging", {"n_estimators": 40}), ("bagging", {"n_estimators": 5})]
+    cells = compare.plan(["sonar"], chosen, {"trials": 2})
+    large, small, *later = compare.run(cells, Store())
+    assert len(large["pairs"][0]) == 18 * 17 // 2 and len(small["pairs"][0]) == 10
+    assert not any("pairs" in record for record in later)
+    data = datasets.load("sonar")
+    train, test = next(datasets.splits(data.y, trials=1))
+    model = Bagging(n_estimators=40, random_state=0).fit(data.X[train], data.y[train])
+    y, votes = data.y[test] == 1, model.votes(data.X[test]) >= 0
+    some = [round(k * 39 / 17) for k in range(18)]
+    pairs = list(itertools.combinations(some, 2))
+    kappas = [naive_kappa(votes[:, i], votes[:, j]) for i, j in pairs]
+    errors = [(np.mean(votes[:, i] != y) + np.mean(votes[:, j] != y)) / 2 for i, j in pairs]
+    np.testing.assert_allclose(large["pairs"], [kappas, errors], atol=5.1e-5)
+
+
+def test_all_pairs_are_still_there_for_those_who_ask():
+    spec = experiment.Spec("sonar", "bagging", {"n_estimators": 21}, trials=1)
+    (record,) = experiment.trials(spec, pairs=True)
+    assert len(record["pairs"][0]) == len(record["pairs"][1]) == 210
+
+
+def test_the_diagram_has_the_error_of_the_ensemble(many):
+    records, document, text = many
+    for one in document["sets"]:
+        picture = Page(text).picture(f"Kappa-error diagram of {one['data']}")
+        first = [r for r in records if r["spec"]["data"] == one["data"] and r["trial"] == 0]
+        shown = [r for r in first if r["members"] > 1]
+        rings = [(float(c["cx"]), float(c["cy"])) for c in shapes(picture, "circle", "ring")]
+        bars = [re.fullmatch(r"M([\d.]+) ([\d.]+)V([\d.]+)M([\d.]+) ([\d.]+)h18", path["d"])
+                for path in shapes(picture, "path", "own")]  # fmt: skip
+        assert len(shown) == len(rings) == len(bars) == 3
+        heights = [y for _, y in rings] + [float(bar[3]) for bar in bars]
+        errors = [r["diversity"]["member_error"] for r in shown] + [r["test_error"] for r in shown]
+        assert_on_one_scale(heights, errors)
+        assert_on_one_scale([x for x, _ in rings], [r["diversity"]["kappa"] for r in shown])
+        numbers = [str(document["methods"].index(html._name(r)) + 1) for r in shown]
+        assert picture["texts"][-3:] == numbers
+        dots = sum(path["d"].count("h0") for path in shapes(picture, "path", "pair"))
+        assert 3 <= dots <= sum(len(r["pairs"][0]) for r in shown)
+
+
+def test_records_without_pairs_have_no_diagram(many):
+    records, document, _ = many
+    old = [{k: v for k, v in record.items() if k != "pairs"} for record in records]
+    page = Page(html.page(document, old))
+    assert len(page.pictures) == 1 + 5 + 1 and "kappa" not in page.ids
+
+
+def test_numbers_in_a_diagram_do_not_cover_each_other():
+    clouds = [charts.Cloud(k, [(0.5, 20.0)], (0.5, 20.0), 15.0) for k in range(14)]
+    drawn = Page(charts.scatter("all in one place", clouds))
+    words = [a for tag, a in drawn.tags if "halo" in (a.get("class") or "")]
+    places = [(float(a["x"]), float(a["y"])) for a in words]
+    assert len(places) == 14
+    for (a, b), (c, d) in itertools.combinations(places, 2):
+        assert abs(a - c) >= 14 or abs(b - d) >= 12
+
+
+# -- other comparisons -----------------------------------------------------------------------------
+
+
+def test_two_sets_of_several_classes():
+    _, document, text = made(["wine", "glass"], "psvm,voting", 2)
+    page = Page(text)
+    assert "Both data sets" in page.text and "friedman" not in document["across"]
+    assert sum(one["caption"].startswith("All pairs") for one in page.tables) == 2
+    assert "Critical-difference" not in text
+    assert "right and wrong answers" in page.text  # of voting; one against the rest has no pairs
+    assert sum(one["title"].startswith("Kappa") for one in page.pictures) == 2
+
+
+def test_one_method_and_one_split():
+    _, document, text = made(["heart"], "psvm", 1)
+    page = Page(text)
+    assert page.text.startswith("1 method compared on heart") and len(page.tables) == 1
+    assert "\xb1" not in page.table("Results on heart")[1][1]
+    _, document, text = made(["heart"], "psvm,stump-vote", 1)
+    assert Page(text).table("All pairs")[1][2].endswith("p \u2013 ")
+
+
+def test_failures_are_told():
+    _, document, text = made(["heart"], "psvm,cqboost:mu=0.99", 2)
+    page = Page(text)
+    assert "cqboost:mu=0.99 failed in 2 of 2 trials on heart" in page.text
+    assert page.table("Results on heart")[2][:2] == ["cqboost:mu=0.99", "failed"]
+    assert not any(one["caption"].startswith("All pairs") for one in page.tables)
+
+
+def test_a_set_on_which_all_failed():
+    records, _, _ = made(["heart", "sonar"], "psvm,stump-vote", 2)
+    failed = [{k: r[k] for k in ("key", "spec", "trial")} | {"failure": "ValueError: no"}
+              if r["spec"]["data"] == "sonar" else r for r in records]  # fmt: skip
+    page = Page(html.page(compare.collect(failed), failed))
+    assert "sonar No method came to an end." in page.text and len(page.tables) == 2
+
+
+def test_tuning_and_measures():
+    _, document, text = made(["heart"], "psvm", 2, tune=True, measure="auc")
+    page = Page(text)
+    ((_, data, told),) = page.table("Parameters that were chosen")[1:]
+    counts = re.findall(r"lam=[\d.]+ \((\d)\)", told)
+    assert data == "heart" and sum(map(int, counts)) == 2
+    assert "area under ROC on test rows in %, more is better" in page.text
+    assert "Choosing parameters is not included" in page.text
+
+
+def test_questions(monkeypatch):
+    asked = (("more trees", "bagging:n_estimators=25", "bagging:n_estimators=1"),)
+    monkeypatch.setattr(compare, "DIVERSITY", asked)
+    _, document, text = made(["german"], "diversity", 4)
+    page = Page(text)
+    (answer,) = document["questions"]
+    low, high = signed(answer["low"]), signed(answer["high"])
+    rows = page.table("Each line is one way")
+    assert rows[1] == [
+        "more trees",
+        answer["verdict"],
+        signed(answer["change"]),
+        f"{low} to {high}",
+    ]
+    picture = page.picture("Changes by diversity")
+    (bar,) = shapes(picture, "path", "bar")
+    ends = map(float, re.match(r"M([\d.]+) [\d.]+H([\d.]+)M", bar["d"]).groups())
+    zero = float(shapes(picture, "line", "zero")[0]["x1"])
+    values = [0.0, *(answer[key] for key in ("change", "low", "high"))]
+    assert_on_one_scale([zero, *marks(picture), *ends], values)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def renamed(value, names):
+    if isinstance(value, dict):
+        return {names.get(k, k): renamed(v, names) for k, v in value.items()}
+    if isinstance(value, list):
+        return [renamed(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def test_hostile_names_are_harmless(many):
+    records, document, text = many
+    names = {"gaussians:60": HOSTILE, "psvm": f"psvm{HOSTILE}"}
+    changed = renamed(document, names) | {"command": ["compare", "--data", HOSTILE]}
+    changed["warnings"] = [f"UserWarning: {HOSTILE}"]
+    changed["sets"][0] |= {"notes": [HOSTILE], "classes": {HOSTILE: 3, "b": 4}}
+    changed["sets"][0]["methods"][0] |= {"failed": 1, "failure": HOSTILE}
+    others = [
+        renamed(r, {"gaussians:60": HOSTILE}) for r in records if r["spec"]["method"] != "psvm"
+    ]
+    found = html.page(changed, others)
+    page, before = Page(found), Page(text)
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in before.tags} | {"ul", "li", "pre"}
+    assert page.links == before.links and not any("onerror" in attrs for _, attrs in page.tags)
+    assert page.text.count("<script>alert(1)</script>") >= 10
+    assert "\x1b" not in found and "\u202e" not in found and r"\x1b[1m\u202e" in found
+
+
+def test_names_are_broken_not_cut(many):
+    _, _, text = many
+    page = Page(text)
+    for picture in [one for one in page.pictures if not one["title"].startswith("Kappa")]:
+        letters = [len(line) for line in picture["texts"]]
+        assert max(letters) * charts.LETTER <= charts.WIDE
+        assert LONG in "".join(t for t in picture["texts"] if t in LONG)
+    assert page.text.count(LONG) >= 7
+    for name, limit in (("x" * 100, 9), ("\u754c" * 30, 10), (LONG, 20), ("a, b", 30), ("", 9)):
+        lines = charts._lines(name, limit)
+        assert "".join(lines) == name
+        assert all(len(line) <= (limit if name.isascii() else limit // 2) for line in lines)
+
+
+@pytest.mark.parametrize("end", [0.301, 3.02, 30.5, 1010.0])
+def test_numbers_at_the_ends_of_an_axis_are_not_cut(end):
+    some = [charts.Row("a", "", end / 1000), charts.Row("b", "", end)]
+    drawn = charts.rows("times", "", some, "{:g} seconds".format, log=True, scale=(end / 1e3, end))
+    found = re.findall(r'<text class="m" x="([\d.]+)" y="[\d.]+">(.+?)</text>', drawn)
+    assert len(found) >= 3
+    for x, word in found:
+        half = charts.LETTER * len(word) / 2
+        assert -0.1 <= float(x) - half and float(x) + half <= charts.WIDE + 0.1
+
+
+# -- colours, size, files --------------------------------------------------------------------------
+
+
+def contrast(one, two):
+    """Ratio of contrast by WCAG 2."""
+
+    def luminance(colour):
+        shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+        return sum(w * s for w, s in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(one), luminance(two)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_colours_can_be_seen(scheme):
+    light, dark = re.findall(r":root \{(.*?)\}", html.STYLE, re.S)
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", (light, dark)[scheme]))
+    assert set(colours) == set(re.findall(r"var\(--(\w+)\)", html.STYLE)) | {
+        f"h{k}" for k in range(charts.HUES)
+    }
+    for ground in ("ground", "sheet", "good", "bad", "band"):
+        assert contrast(colours["ink"], colours[ground]) >= 7
+    for name in ("quiet", "accent", *(f"h{k}" for k in range(charts.HUES))):
+        assert contrast(colours[name], colours["ground"]) >= 4.5
+
+
+def test_the_same_records_give_the_same_bytes(many):
+    records, document, text = many
+    again = json.loads(json.dumps(records))
+    assert html.page(compare.collect(again), again) == text
+
+
+def test_a_large_comparison_is_a_small_file(many):
+    """Twelve sets and eight methods, with as many points as there can be."""
+    rng, copies = np.random.default_rng(0), []
+    some = [record for record in many[0] if record["spec"]["data"] in SETS[:4]]
+    for record, data, extra in itertools.product(some, range(3), range(2)):
+        name = f"{record['spec']['data']}-{data}"
+        spec = record["spec"] | {"data": name}
+        spec["params"] = spec["params"] | {"max_iter": extra}
+        copy = record | {"spec": spec, "data": record["data"] | {"name": name}}
+        copy["test_error"] += rng.uniform(0, 0.1)  # SciPy takes long where differences are equal
+        if record["diversity"]:
+            copy["pairs"] = rng.uniform(size=(2, 153)).round(4).tolist()
+        copies.append(copy)
+    document = compare.collect(copies)
+    assert (len(document["sets"]), len(document["methods"])) == (12, 8)
+    assert len(html.page(document, copies).encode()) < 300_000
+
+
+def test_the_command_writes_the_page(tmp_path, capsys):
+    argv = ["compare", "--data", "heart", "--methods", "psvm,stump-vote", "--trials", "2"]
+    argv += ["--out", str(tmp_path / "out dir")]
+    assert cli.main(argv) == 0
+    path = tmp_path / "out dir" / "report.html"
+    text = path.read_text(encoding="utf-8")
+    (shown,) = re.findall(r"python cli.py compare.*", Page(text).text)
+    assert shlex.split(shown) == ["python", "cli.py", *argv]
+    assert cli.main(argv) == 0  # nothing is computed again
+    assert path.read_text(encoding="utf-8") == text
+    records = [json.loads(line) for line in (path.parent / NAME).read_text().splitlines()]
+    document = {"command": argv} | compare.collect(records)
+    assert html.page(document, records) == text
+    path.with_name("data.csv").write_text("x,y\n" + "1,0\n2,1\n" * 9)
+    path.unlink()
+    os.link(path.with_name("data.csv"), path)
+    argv[2] = str(path.with_name("data.csv"))
+    assert cli.main(argv) == 2
+    assert "--out would overwrite --data" in capsys.readouterr().err
+
+
+def test_workers_keep_few_pairs():
+    assert workers.PAIRED * (workers.PAIRED - 1) // 2 <= 160
+
+
+# -- a browser -------------------------------------------------------------------------------------
+
+
+LAUNCH = """import os, sys
+os.dup2(int(sys.argv[1]), 3)  # where Chromium reads, and then where it writes
+os.dup2(int(sys.argv[2]), 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """Headless Chromium, spoken to through a pipe by its DevTools protocol."""
+
+    def __init__(self, command, profile):
+        (read, to), (back, write) = os.pipe(), os.pipe()
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        flags += ["--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+        words = [sys.executable, "-c", LAUNCH, str(read), str(write), command, *flags]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(words, pass_fds=(read, write), **quiet)
+        os.close(read)
+        os.close(write)
+        self.to, self.back = os.fdopen(to, "wb", 0), os.fdopen(back, "rb")
+        self.count, self.session, self.events = 0, {}, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.wait()
+        self.to.close()
+        self.back.close()
+
+    def message(self):
+        found = bytearray()
+        while (byte := self.back.read(1)) != b"\0":
+            assert byte, "the browser has ended"
+            found += byte
+        return json.loads(found)
+
+    def call(self, method, **params):
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": params, **self.session}
+        self.to.write(json.dumps(message).encode() + b"\0")
+        while (answer := self.message()).get("id") != self.count:
+            self.events.append(answer)
+        return answer["result"]
+
+    def show(self, address):
+        """Open a page in a new tab and wait until it is there."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        found = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = {"sessionId": found["sessionId"]}
+        for domain in ("Page", "Network", "Log", "Runtime"):
+            self.call(f"{domain}.enable")
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        while "Page.loadEventFired" not in [event.get("method") for event in self.events]:
+            self.events.append(self.message())
+
+    def ask(self, expression):
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        return found["result"]["value"]
+
+    def told(self, *methods):
+        return [event["params"] for event in self.events if event.get("method") in methods]
+
+
+def test_in_a_browser(many, tmp_path):
+    command = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if command is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
+    pages = {"many": many[2], "one": made(["sonar"], f"psvm,bagging,{LONG}", 2)[2]}
+    with Browser(command, tmp_path / "profile") as browser:
+        for name, text in pages.items():
+            path = tmp_path / f"{name}.html"
+            path.write_text(text, encoding="utf-8")
+            browser.show(path.as_uri())
+            check_page(browser, Page(text))
+            asked = [event["request"]["url"] for event in browser.told("Network.requestWillBeSent")]
+            assert asked == [path.as_uri()]
+            said = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+            assert browser.told(*said) == []
+
+
+CLIPPED = """[...document.querySelectorAll('svg text')].filter(text => {
+    const frame = text.closest('svg').getBoundingClientRect();
+    const box = text.getBoundingClientRect();
+    return frame.width < 100 || box.left < frame.left - 1 || box.right > frame.right + 1
+        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+}).map(text => text.textContent)"""
+
+
+def check_page(browser, page):
+    """All is there and, on a telephone and a desk, by day and by night, none of it is cut."""
+    counts = "['table', 'svg', 'section'].map(tag => document.querySelectorAll(tag).length)"
+    sections = [tag for tag, _ in page.tags].count("section")
+    assert browser.ask(counts) == [len(page.tables), len(page.pictures), sections]
+    grounds = []
+    for width, scheme in itertools.product((390, 1400), ("light", "dark")):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.call("Emulation.setDeviceMetricsOverride", **size)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.call("Emulation.setEmulatedMedia", features=[feature])
+        assert browser.ask("document.documentElement.scrollWidth") <= width
+        grounds.append(browser.ask("getComputedStyle(document.body).backgroundColor"))
+        assert browser.ask(CLIPPED) == []
+    assert grounds == ["rgb(255, 255, 255)", "rgb(20, 23, 28)"] * 2

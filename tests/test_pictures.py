@@ -1,0 +1,486 @@
+"""Tests for perf/pictures.py and perf/figures.py."""
+
+import itertools
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cli
+import datasets
+from perf import experiment, figures, methods, pictures
+from perf.experiment import Spec
+from solvers import METHODS
+from solvers.bagging import Bagging
+from solvers.diversity import kappa_error_figure
+from solvers.exrm import ExRM
+
+pytest.importorskip("matplotlib")
+
+KINDS = sorted({kind for kinds in methods.PICTURES.values() for kind in kinds})
+
+
+def paint(kind, command, params=None, data="heart", trials=2, **more):
+    """Run a method for a picture; return the picture and the records of the run."""
+    spec = Spec(data, command, params or {}, trials=trials, **more)
+    rows = experiment.read(spec)
+    besides = pictures.plan(kind, spec, rows)
+    records = list(experiment.trials(spec, data=rows, look=pictures.look(kind, rows)))
+    return pictures.collect(kind, records, list(pictures.run(besides, rows))), records
+
+
+def fitted(command, params, data, trial, scale, trials=2):
+    """The model of a trial and its rows, scaled, for training and for testing, made here."""
+    known = datasets.load(data)
+    train, test = list(datasets.splits(known.y, trials=trials))[trial]
+    X = datasets.Preprocess(scale).fit(known.X[train]).transform(known.X)
+    model = methods.class_of(METHODS[command][1])(**params)
+    if "random_state" in model.get_params():
+        model.random_state = trial
+    return model.fit(X[train], known.y[train]), (X[train], known.y[train]), (X[test], known.y[test])
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", METHODS)
+def test_every_method_has_pictures_of_its_parameters(command):
+    kinds = methods.PICTURES[command]
+    assert len(set(kinds)) == len(kinds) and kinds[-1] == "time"
+    for parameter in set(kinds) - set(methods.SHOWN):
+        values = pictures.grid(command, parameter)
+        assert values == sorted(values) and len(values) >= 5
+        for value in values:
+            methods.build(command, {parameter: value}, 0, 2)._check_params()
+
+
+def test_kinds_that_look_are_those_that_are_drawn():
+    assert set(pictures.LOOKS) | {"time"} == set(figures.DRAWN) == set(methods.SHOWN)
+
+
+def test_length_of_an_experiment():
+    assert len(Spec("sonar", "exrm")) == 10 and len(Spec("sonar", "exrm", cv=5, trials=3)) == 15
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def first_votes(command, model, X):
+    """Decisions of the first 1, 2, ... members, summed one after another."""
+    votes, weights = model.votes(X), model.weights_
+    first = int(command == "gradient-boosting")  # a constant comes before the trees
+    total, decisions = sum(weights[t] * votes[:, t] for t in range(first)), []
+    for t in range(first, weights.size):
+        total = total + weights[t] * votes[:, t]
+        decisions.append(total)
+    return decisions
+
+
+@pytest.mark.parametrize(
+    "command, params",
+    [
+        ("adaboost", {"n_estimators": 9}),
+        ("adaboost-nc", {"n_estimators": 7}),
+        ("gradient-boosting", {"n_estimators": 6}),
+        ("bagging", {"n_estimators": 7}),
+        ("exrm", {"n_estimators": 5, "sampling": "bootstrap"}),
+        ("drm", {"n_estimators": 3, "sampling": "bootstrap"}),
+    ],
+)
+def test_error_after_each_member(command, params):
+    picture, records = paint("members", command, params)
+    assert picture["method"] == METHODS[command][1] and picture["trials"] == 2
+    for trial, run in enumerate(picture["runs"]):
+        model, train, test = fitted(command, params, "heart", trial, METHODS[command][2])
+        for part, (X, y) in (("train", train), ("test", test)):
+            decisions = first_votes(command, model, X)
+            assert run[part] == [np.mean((f >= 0) != (y == 1)) for f in decisions]
+            assert run[part][-1] == records[trial][f"{part}_error"]
+
+
+def test_ties_of_equal_members_are_positive():
+    """As in Bagging: of 2 members that disagree, none wins, and 0 is positive."""
+    X = np.array([[0.0], [1.0], [2.0], [3.0]] * 5)
+    y = (X[:, 0] >= 2).astype(int)
+    model = Bagging(n_estimators=10, random_state=0, max_samples=2).fit(X, y)
+    votes = np.sign(model.votes(X))
+    errors = pictures.staged_errors(model, X, y)
+    for t in range(10):
+        assert errors[t] == np.mean((votes[:, : t + 1].sum(1) >= 0) != (y == 1))
+    assert (votes[:, :2].sum(1) == 0).any()
+
+
+@pytest.mark.parametrize("command", ["psvm", "cqboost", "voting", "lpboost", "adaboost"])
+def test_distribution_of_margins(command):
+    scale = METHODS[command][2]
+    picture, records = paint("margins", command, trials=2)
+    for trial, run in enumerate(picture["runs"]):
+        model, train, test = fitted(command, {}, "heart", trial, scale)
+        unit = np.abs(model.decision_function(train[0])).max() if run["scaled"] else None
+        for part, (X, y) in (("train", train), ("test", test)):
+            signs = np.where(y == 1, 1.0, -1.0)
+            found = signs * model.decision_function(X) / (unit or model.weights_.sum())
+            assert run["scaled"] or np.abs(found).max() <= 1 + 1e-12
+            for k in range(0, len(run["at"]) - 1, 7):
+                assert run[part][k] == np.mean(found <= run["at"][k])
+            assert run[part][-1] == 1.0
+            below, upto = np.mean(found < 0), run[part][run["at"].index(0.0)]
+            assert below <= records[trial][f"{part}_error"] <= upto
+            if command == "psvm":  # no margin is 0
+                assert upto == records[trial][f"{part}_error"]
+    assert picture["runs"][0]["scaled"] == (command == "psvm")
+
+
+@pytest.mark.parametrize(
+    "command, solvers",
+    [("exrm", ["paper", "alm", "auto"]), ("drm", ["alternating", "auto"]), ("cqboost", None)],
+)
+def test_convergence_ends_at_the_gap_of_the_model(command, solvers):
+    params = {"n_estimators": 3} if solvers else {}
+    picture, _ = paint("convergence", command, params, trials=1)
+    (run,) = picture["runs"]
+    assert list(run["curves"]) == (solvers or ["CqBoost"]) and run["tol"] == 1e-6
+    for solver, curve in run["curves"].items():
+        own = params | ({"solver": solver} if solvers else {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the printed algorithm, which ends short
+            model, *_ = fitted(command, own, "heart", 0, METHODS[command][2], 1)
+        iterations, seconds, gaps = zip(*curve, strict=True)
+        assert gaps[-1] == pytest.approx(model.residual_, rel=1e-6, abs=1e-12)
+        assert iterations[-1] == model.n_iter_ and np.all(np.diff(iterations) > 0)
+        assert seconds[0] > 0 and np.all(np.diff(seconds) > 0)
+        assert (gaps[-1] <= run["tol"]) == (solver != "paper")
+        assert gaps[0] > gaps[-1]
+
+
+def test_convergence_leaves_out_gaps_of_samples():
+    """With many rows, ExRM begins with a sample of them, whose gap is of another problem."""
+    picture, _ = paint("convergence", "psvm", {"p": 1}, "linear:40000x5", trials=1)
+    seen = []
+    known = datasets.load("linear:40000x5")
+    train, _ = next(datasets.splits(known.y))
+    X = datasets.Preprocess("minmax").fit(known.X[train]).transform(known.X[train])
+    psvm = methods.class_of("PSVM")
+    model = psvm(p=1, callback=lambda model, k, info: seen.append((k, "rows" in info)))
+    model.fit(X, known.y[train])
+    assert any(sample for _, sample in seen)
+    drawn = [point[0] for point in picture["runs"][0]["curves"]["auto"]]
+    own = [k for k, sample in seen if not sample]
+    assert drawn == own
+
+
+def test_warnings_of_the_other_solvers_are_not_those_of_the_run():
+    _, (record,) = paint("convergence", "exrm", {"n_estimators": 3}, trials=1)
+    assert record["warnings"] == [] and "paper" not in record["model"]["params"]["solver"]
+
+
+def test_boundary_in_units_of_the_data():
+    params = {"n_estimators": 4, "sampling": "bootstrap"}
+    picture, _ = paint("boundary", "exrm", params, "gaussians:60")
+    data = datasets.load("gaussians:60")
+    train, _ = next(datasets.splits(data.y))
+    prep = datasets.Preprocess("minmax").fit(data.X[train])
+    model = ExRM(**params, random_state=0).fit(prep.transform(data.X[train]), data.y[train])
+    assert_array_equal(picture["points"], data.X[train])
+    assert_array_equal(picture["labels"], data.y[train])
+    x, y = map(np.array, picture["axes"])
+    assert x[0] < data.X[:, 0].min() and y[-1] > data.X[:, 1].max()
+    for i, j in itertools.product((0, 17, 199), (3, 100, 198)):
+        spot = prep.transform(np.array([[x[j], y[i]]]))
+        assert picture["decision"][i][j] == pytest.approx(model.decision_function(spot)[0])
+        votes = [vote[i][j] for vote in picture["members"]]
+        assert_allclose(votes, model.votes(spot)[0])
+    same, _ = paint("boundary", "exrm", {"n_estimators": 4}, "gaussians:60", trials=1)
+    assert same["members"] == []  # all are equal
+
+
+def test_boundary_leaves_out_points_with_gaps(tmp_path):
+    path = tmp_path / "gaps.csv"
+    rows = [f"{k % 7},{'' if k % 5 == 0 else k % 3},{k % 2}" for k in range(60)]
+    path.write_text("a,b,y\n" + "\n".join(rows))
+    picture, _ = paint("boundary", "bagging", {}, str(path), trials=1)
+    assert 0 < len(picture["points"]) < picture["rows"] == 30
+    assert figures.draw(picture).axes
+
+
+def test_effect_of_a_parameter(monkeypatch):
+    monkeypatch.setitem(pictures.FINER, ("exrm", "lam"), [0.1, 0.5, 4.0])
+    params = {"n_estimators": 3, "sampling": "bootstrap"}
+    picture, records = paint("lam", "exrm", params)
+    assert picture["values"] == [0.1, 0.5, 2.0, 4.0] and picture["own"] == 2.0  # the default
+    assert picture["test"][2] == [record["test_error"] for record in records]
+    for trial in range(2):
+        model, (X, y), test = fitted("exrm", params | {"lam": 0.5}, "heart", trial, "minmax")
+        assert picture["train"][1][trial] == np.mean(model.predict(X) != y)
+        assert picture["test"][1][trial] == np.mean(model.predict(test[0]) != test[1])
+        signs = model.votes(test[0]) >= 0
+        differ = [np.mean(a != b) for a, b in itertools.combinations(signs.T, 2)]
+        assert picture["disagreement"][1][trial] == pytest.approx(np.mean(differ))
+
+
+def test_effect_on_one_member_and_on_several_classes():
+    picture, _ = paint("lam", "psvm", data="wine", trials=1)
+    assert picture["disagreement"] is None and picture["method"] == "PSVM"
+    assert len(picture["values"]) == 7 and len(figures.draw(picture).axes) == 1
+
+
+@pytest.mark.parametrize("own, told", [(1.0, 1.0), (3, None), ("sqrt", None)])
+def test_shares_and_counts_of_features_are_not_mixed(own, told, monkeypatch):
+    monkeypatch.setitem(pictures.FINER, ("bagging", "max_features"), [0.5, 1.0])
+    picture, _ = paint("max_features", "bagging", {"n_estimators": 3, "max_features": own})
+    assert picture["values"] == [0.5, 1.0] and picture["own"] == told
+    assert figures.draw(picture).legends
+
+
+def test_values_that_are_refused_are_left_out(monkeypatch):
+    monkeypatch.setitem(pictures.FINER, ("cqboost", "mu"), [0.05, 0.1, 0.98, 0.99])
+    picture, _ = paint("mu", "cqboost")
+    assert picture["values"] == [0.05, 0.1]
+
+
+def test_time_by_rows():
+    picture, _ = paint("time", "psvm", data="gaussians:300", trials=3, cv=2)
+    rows, seconds = picture["rows"], picture["seconds"]
+    assert rows[0] == 25 and rows[-1] == 270 and len(rows) == 8 and rows == sorted(rows)
+    assert all(len(some) == 6 and min(some) > 0 for some in seconds)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def example(kind, long=False):
+    """A picture of a kind, drawn up by hand."""
+    rng = np.random.default_rng(0)
+    picture = {"kind": kind, "method": "GradientBoosting", "data": "d" * (90 if long else 5)}
+    picture["trials"] = 3
+    two = {"train": rng.random((3, 20)).tolist(), "test": rng.random((3, 20)).tolist()}
+    curve = [[1, 0.1, 4.0], [2, 0.2, None], [5, 0.3, 1e-3], [9, 0.4, 0.0]]
+    names = [("a long name of a solver " * 2 + str(k)) if long else f"way {k}" for k in range(5)]
+    runs = {
+        "convergence": {"tol": 1e-6, "curves": dict.fromkeys(names, curve)},
+        "members": {key: rows[0] for key, rows in two.items()},
+        "margins": {key: np.sort(rows[0]).tolist() for key, rows in two.items()}
+        | {"at": np.linspace(-1, 1, 20).tolist(), "scaled": True},
+    }
+    if kind in runs:
+        return picture | {"runs": [runs[kind]] * 3}
+    if kind == "time":
+        return picture | {"rows": [10, 100, 1000], "seconds": [[0.1], [0.2, 0.3], [2.0, 2.5]]}
+    if kind == "boundary":
+        x = np.linspace(-1, 1, 30)
+        plane = np.add.outer(x, x).tolist()
+        classes = ["c" * (60 if long else 3), "d"]
+        told = {
+            "features": ["a", "b" * (99 if long else 1)],
+            "classes": classes,
+            "axes": [x.tolist()] * 2,
+            "rows": 2,
+        }
+        points = {"points": [[0, 1], [1, 0]], "labels": [0, 1]}
+        return picture | told | points | {"decision": plane, "members": [plane, plane]}
+    values = [0.1, 1.0, 10.0, 100.0]
+    errors = rng.random((3, 4, 3)).tolist()
+    told = dict(zip(("train", "test", "disagreement"), errors, strict=True))
+    return picture | {"own": 2.0, "values": values} | told
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("kind", [*figures.DRAWN, "lam"])
+def test_nothing_is_cut_and_all_can_be_read(kind, long):
+    """Legend, titles and labels lie inside the figure, apart from each other, and are large."""
+    figure = figures.draw(json.loads(json.dumps(example(kind, long))))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    boxes = [legend.get_window_extent(), figure._suptitle.get_window_extent()]
+    for axes in figure.axes:
+        boxes += [axes.xaxis.label.get_window_extent(), axes.yaxis.label.get_window_extent()]
+    width, height = figure.bbox.size
+    for box in boxes:
+        assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.5  # pixels
+    for one, two in itertools.combinations([boxes[0], boxes[1], figure.axes[0].bbox], 2):
+        assert not one.overlaps(two)
+    assert min(text.get_fontsize() for text in texts(figure)) >= 9
+    for axes in figure.axes:
+        assert axes.get_xlabel() and axes.bbox.height > 0.3 * height
+    assert figure.axes[0].get_ylabel()
+
+
+@pytest.mark.parametrize("kind", ["members", "margins", "lam", "convergence"])
+def test_curves_differ_in_grey_print(kind):
+    figure = figures.draw(example(kind))
+    for axes in figure.axes:
+        curves = [line for line in axes.lines if line.get_marker() != "None"]
+        looks = {(str(line._dash_pattern), line.get_marker()) for line in curves}
+        assert curves and len(looks) == len(curves)
+        assert len({line.get_color() for line in curves}) == len(curves)
+        assert len(axes.collections) == len(curves)  # a band for each
+
+
+def test_lines_are_means_and_bands_deviations():
+    picture, records = paint("members", "adaboost", {"n_estimators": 8}, trials=4)
+    (axes,) = figures.draw(picture).axes
+    rows = np.array([run["test"] for run in picture["runs"]])
+    assert_allclose(axes.lines[1].get_ydata(), rows.mean(axis=0))
+    assert_array_equal(axes.lines[1].get_xdata(), np.arange(1, 9))
+    band = axes.collections[1].get_paths()[0].vertices
+    for t in range(8):
+        ends = band[np.isclose(band[:, 0], t + 1), 1]
+        spread = rows[:, t].std(ddof=1)
+        assert ends.max() == pytest.approx(min(rows[:, t].mean() + spread, 1))
+        assert ends.min() == pytest.approx(max(rows[:, t].mean() - spread, 0))
+
+
+def test_trials_that_end_early_keep_their_last_error():
+    picture = example("members")
+    picture["runs"] = [{"train": [0.4, 0.2], "test": [0.5]}, {"train": [0.2], "test": [0.1]}]
+    (axes,) = figures.draw(picture).axes
+    assert_allclose(axes.lines[0].get_ydata(), [0.3, 0.2])
+    assert_allclose(axes.lines[1].get_ydata(), [0.3])
+
+
+def test_gaps_are_medians_that_are_held():
+    picture = example("convergence")
+    runs = [[[1, 0.1, 8.0], [2, 0.2, 1e-3]], [[1, 0.3, 4.0], [2, 0.4, 2.0], [3, 0.8, 1e-8]]]
+    picture["runs"] = [{"tol": 1e-6, "curves": {"auto": run}} for run in runs]
+    left, right = figures.draw(picture).axes
+    for axes, x in ((left, [1, 2, 3]), (right, [200, 300, 700])):
+        assert_allclose(axes.lines[0].get_xdata(), x)
+        assert_allclose(axes.lines[0].get_ydata(), [6.0, 1.0005, 0.5e-3 + 0.5e-8])
+    assert right.get_xlabel() == "time (ms), medians of the steps"
+
+
+def test_times_are_medians_and_quartiles():
+    rows, seconds = [10, 100, 1000, 10000], [[5, 3, 1, 4, 2], [10] * 5, [100] * 5, [1000] * 5]
+    (axes,) = figures.draw(example("time") | {"rows": rows, "seconds": seconds}).axes
+    assert_array_equal(axes.lines[0].get_xdata(), rows)
+    assert_array_equal(axes.lines[0].get_ydata(), [3, 10, 100, 1000])
+    band = axes.collections[0].get_paths()[0].vertices
+    assert set(band[band[:, 0] == 10, 1]) == {2, 4}
+    assert axes.get_ylabel() == "time of a fit (s)"
+    assert axes.lines[0].get_label().endswith("grows as rows^1.00")
+
+
+def test_borders_of_ties():
+    """Where votes tie, the decision is 0 and the class the second one: that has a border too."""
+    decision = np.full((30, 30), -0.2)
+    decision[10:20, 10:20] = 0.0
+    picture = example("boundary") | {"decision": decision.tolist(), "members": []}
+    x = np.array(picture["axes"][0])
+    axes = figures.draw(picture).axes[0]
+    (border,) = [part for part in axes.collections if part.get_linewidth()[0] > 2]
+    spots = border.get_paths()[0].vertices
+    assert_allclose(spots.min(axis=0), x[10], atol=1e-3)
+    assert_allclose(spots.max(axis=0), x[19], atol=1e-3)
+
+
+@pytest.mark.parametrize("errors", [None, 0.2])
+def test_kappa_error_diagram_of_many_ensembles(errors):
+    rng, names = np.random.default_rng(0), ["gradient-boosting", "adaboost-nc", "e" * 45]
+    names += [f"ensemble {k}" for k in range(5)]
+    clouds = {name: (rng.random(600), rng.random(600)) for name in names}
+    own = dict.fromkeys(names, errors) if errors else None
+    figure = kappa_error_figure(clouds, "a long title " * 12, own)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
+    assert box.y1 <= figure.axes[0].bbox.y0
+    ends = [line.get_ydata()[-1] for line in figure.axes[0].lines if len(line.get_ydata())]
+    assert ends == ([errors] * len(names) if errors else [])
+    marks = {tuple(dots.get_paths()[0].vertices.ravel()) for dots in figure.axes[0].collections}
+    assert len(marks) == len(names)
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", METHODS)
+def test_every_method_draws_its_first_picture(command, tmp_path, capsys):
+    path, document = tmp_path / "a.svg", tmp_path / "a.json"
+    argv = [command, "--data", "gaussians:80", "--trials", "2", "--plot", str(path)]
+    assert cli.main([*argv, "--json", str(document)]) == 0
+    out, err = capsys.readouterr()
+    kind = methods.PICTURES[command][0]
+    assert err == "" and f"{methods.shown(kind)}, written to" in " ".join(out.split())
+    assert str(path) in out and path.read_text().startswith("<?xml")
+    picture = json.loads(document.read_text())["picture"]
+    assert picture["kind"] == kind and figures.draw(picture).legends
+    assert sorted(tmp_path.iterdir()) == [document, path]
+
+
+@pytest.mark.parametrize("kind", [*methods.PICTURES["drm"][1:]])
+def test_every_kind_by_the_command_line(kind, tmp_path, capsys):
+    path = tmp_path / "a.PNG"
+    argv = "drm --data gaussians:80 --trials 2 --n-estimators 3 --quiet".split()
+    assert cli.main([*argv, "--picture", kind, "--plot", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG") and capsys.readouterr() == ("", "")
+
+
+WRONG = {
+    "exrm --data heart --plot {}/a.png --picture mu": "invalid choice: 'mu' (choose from "
+    "'convergence', 'members', 'margins', 'boundary', 'lam', 'time')",
+    "exrm --data heart --picture lam": "--picture lam needs --plot FILE",
+    "exrm --data heart --plot {}/a.jpg": "a.jpg must end in .png, .pdf or .svg",
+    "exrm --data heart --plot {}/absent/a.png": "absent; create it first",
+    "exrm --data heart --plot {}/a.png --json {}/a.png": "--plot would overwrite --json",
+    "exrm --data heart --plot {}/a.png --picture boundary": "needs two features and heart has 13",
+    "exrm --data wine --plot {}/a.png": "'convergence' needs two classes and wine has 3; choose, "
+    'say, --data "wine:1-vs-rest"',
+    "exrm --data gaussians:40 --plot {}/a.png --picture time": "needs at least 56 rows and "
+    "gaussians:40 has 40",
+}
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_what_cannot_be_drawn_is_refused_before_any_work(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(experiment, "trials", None)
+    assert cli.main(command.format(*[tmp_path] * 2).split()) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("cli.py: error: ") and err.count("\n") == 1
+    assert WRONG[command].replace("'", "") in err.replace("'", "")  # argparse quotes or does not
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_no_method_is_trained(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(experiment, "trials", None)
+    assert cli.main(["psvm", "--data", "heart", "--plot", str(tmp_path / "a.pdf")]) == 2
+    err = capsys.readouterr().err
+    assert err == (
+        "cli.py: error: pictures need matplotlib: pip install matplotlib, or -e '.[plot]' in a "
+        "checkout\n"
+    )
+
+
+def test_pictures_appear_when_complete(monkeypatch, capsys, tmp_path):
+    path = tmp_path / "old.pdf"
+    path.write_text("old")
+    argv = ["adaboost", "--data", "heart", "--trials", "1", "--plot", str(path)]
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert cli.main(argv) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    assert cli.main(argv) == 0
+    assert path.read_bytes().startswith(b"%PDF") and list(tmp_path.iterdir()) == [path]
+
+
+def test_help_tells_the_kinds(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["adaboost-nc", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "--picture KIND" in out and "[default members (error by the number of" in out
+    assert all(f"{kind} (" in out for kind in methods.PICTURES["adaboost-nc"])

@@ -1,0 +1,197 @@
+"""Tests for perf/reproduce.py and the protocol of the chapter."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import cli
+import datasets
+from perf import reproduce, store, workers
+from perf.experiment import Spec
+from perf.papers import ensemble_chapter
+from perf.reproduce import Page, Printed, Table, Target
+from tests.conftest import check_quick_page
+
+SECTIONS = ["## Figures", "## Deviations", "## Command"]
+
+
+def step(x):
+    """A step of a protocol, called by its name."""
+    if x < 0:
+        raise ValueError("x must not be negative")
+    return {"square": x * x, "test_error": x / 10, "train_rows": 50, "test_rows": 25}
+
+
+def made_up(jobs, verdict="holds", pictures=None):
+    def page(records, quick):
+        rows = [[*map(str, label), len(some)] for label, some in records.items()]
+        parts = ["A text.", Table("A table.", ["what", "records"], rows)]
+        return Page(verdict, "it does.", parts, pictures or {}, ["One.", "Two."])
+
+    return Target("A title", "A. Author, 2000.", "It works.", lambda quick: jobs, page, "Seconds.")
+
+
+@pytest.fixture
+def target(monkeypatch):
+    """Make a target of the given jobs, called exrm-table1."""
+
+    def give(jobs, **more):
+        monkeypatch.setattr(reproduce, "load", lambda name: made_up(jobs, **more))
+
+    return give
+
+
+def steps(*values):
+    return {(f"x = {x}",): workers.Step("tests.test_reproduce:step", {"x": x}) for x in values}
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def test_departure_is_in_corrected_standard_errors():
+    records = [{"test_error": e, "train_rows": 150, "test_rows": 58} for e in (0.2, 0.25, 0.27)]
+    values = np.array([20.0, 25.0, 27.0])
+    own = values.std(ddof=1) ** 2 * (1 / 3 + 58 / 150)
+    printed = 4.36**2 * (1 / 10 + 58 / 150)
+    expected = (values.mean() - 23.79) / math.sqrt(own + printed)
+    assert reproduce.departure(records, Printed(23.79, 4.36, 10)) == pytest.approx(expected)
+    alone = values.std(ddof=1) ** 2 * (1 + 58 / 150)
+    expected = (values.mean() - 23.79) / math.sqrt(own + alone)
+    assert reproduce.departure(records, Printed(23.79)) == pytest.approx(expected)
+
+
+def test_one_record_has_no_departure():
+    records = [{"test_error": 0.2, "train_rows": 150, "test_rows": 58}]
+    assert reproduce.departure(records, Printed(23.79, 4.36, 10)) is None
+    assert reproduce.beside(records, Printed(23.79, 4.36, 10)) == "20.0 [23.8 ± 4.4]"
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+def test_page_has_its_fixed_form(target, tmp_path):
+    target(steps(1, 2), pictures={"curve": ("<svg/>\n", "a curve")})
+    text = reproduce.command(["exrm-table1"], False, 1, tmp_path, True)
+    assert text == (tmp_path / "exrm-table1.md").read_text(encoding="utf-8")
+    assert (tmp_path / "exrm-table1-curve.svg").read_text() == "<svg/>\n"
+    assert re.findall(r"^\*\*(\w+)\.", text, re.M) == ["Reference", "Claim", "Verdict"]
+    assert re.findall(r"^## .*", text, re.M) == SECTIONS
+    assert "1. One.\n2. Two.\n" in text and "![a curve](exrm-table1-curve.svg)" in text
+    assert "`python cli.py reproduce exrm-table1`" in text and "numpy" in text
+
+
+def test_what_is_kept_is_not_run_again(target, tmp_path, monkeypatch):
+    target(steps(1, 2))
+    first = reproduce.command(["exrm-table1"], False, 1, tmp_path, True)
+    size = (tmp_path / "results.jsonl").stat().st_size
+    monkeypatch.setattr(workers, "compute", lambda cell: pytest.fail("it was run again"))
+    assert reproduce.command(["exrm-table1"], False, 1, tmp_path, True) == first
+    assert (tmp_path / "results.jsonl").stat().st_size == size
+
+
+def test_processes_give_the_same_page(target):
+    target(steps(1, 2, 3))
+    pages = [reproduce.command(["exrm-table1"], False, jobs, None, True) for jobs in (1, 2)]
+    assert pages[0] == pages[1]
+
+
+def test_command_prints_the_page(target, capsys):
+    target(steps(1))
+    assert cli.main(["reproduce", "exrm-table1"]) == 0
+    assert capsys.readouterr().out.startswith("# A title\n")
+
+
+def test_failure_says_where(target):
+    target(steps(1, -1))
+    with pytest.raises(ValueError, match=r"exrm-table1: x = -1 failed.*must not be negative"):
+        reproduce.command(["exrm-table1"], False, 1, None, True)
+
+
+def test_missing_data_are_listed_and_not_replaced(target, monkeypatch, tmp_path):
+    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
+    spec = Spec("no-such-set", "psvm", trials=1)
+    target(steps(1) | {("a",): spec})
+    text = reproduce.command(["exrm-table1"], False, 1, None, True)
+    assert "Missing" in text and "no-such-set" in text and "| a |" not in text
+
+    data = datasets.two_gaussians(40)
+    rows = [
+        "a,b,class",
+        *(f"{a:.3f},{b:.3f},{c}" for (a, b), c in zip(data.X, data.y, strict=True)),
+    ]
+    (tmp_path / "no-such-set.csv").write_text("\n".join(rows))
+    text = reproduce.command(["exrm-table1"], False, 1, None, True)
+    assert "Missing" not in text and "| a | 1 |" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (["reproduce", "exrm-table4"], "did you mean"),
+        (["reproduce", "exrm-table1", "--jobs", "0"], "--jobs must be at least 1"),
+        (["reproduce"], "required"),
+    ],
+)
+def test_wrong_lines(line, text, capsys):
+    assert cli.main(line) == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", reproduce.TARGETS)
+def test_quick_form_of_every_target(name):
+    check_quick_page(name)
+
+
+# -- the chapter -----------------------------------------------------------------------------------
+
+
+def test_tic_tac_toe_has_the_rows_of_uci():
+    X, y = ensemble_chapter.tic_tac_toe()
+    assert X.shape == (958, 27) and y.sum() == 626
+    assert (X.reshape(958, 9, 3).sum(axis=2) == 1).all()  # a square is x, o or blank
+    assert len(np.unique(X, axis=0)) == 958
+
+
+def chapter(**changes):
+    """The verdict on records of the quick form, some of them changed."""
+    with store.Store() as kept:
+        for job in ensemble_chapter.jobs(True).values():
+            for cell in reproduce._cells(job):
+                kept.add(workers.compute(cell))
+        found = {
+            label: [kept.records[cell.key] for cell in reproduce._cells(job)]
+            for label, job in ensemble_chapter.jobs(True).items()
+        }
+    for label, change in changes.items():
+        for (figure, _), (record,) in found.items():
+            if figure.replace(" ", "_") == label:
+                change(record)
+    return ensemble_chapter.page(found, True)
+
+
+def test_verdict_on_the_chapter_follows_from_the_records():
+    def halve(record):
+        record["logistic (27)"] = [value / math.log(2) for value in record["logistic (27)"]]
+
+    def exchange(record):
+        record["AdaBoost"], record["bagging"] = record["bagging"], record["AdaBoost"]
+
+    assert "Figure 3" in chapter().reason and "Figure 2" not in chapter().reason
+    assert "Figure 3" not in chapter(figure_3=halve).reason
+    assert "Figure 2" in chapter(figure_2=exchange).reason
+
+
+def test_lines_have_the_best_of_what_they_optimise():
+    """Against a search over all directions and, for the least margin, all biases."""
+    found = ensemble_chapter.margin_lines(seed=3)
+    X, y = np.array(found["X"]), np.array(found["y"])
+    least, mean = -np.inf, -np.inf
+    for angle in np.linspace(0, 2 * np.pi, 2_000):
+        outputs = X @ [np.cos(angle), np.sin(angle)]
+        gap = outputs[y > 0].min() - outputs[y < 0].max()
+        least, mean = max(least, gap / 2), max(mean, (y * outputs).mean())
+    lines = found["lines"]
+    assert lines["least margin"]["least"] == pytest.approx(least, abs=1e-3)
+    assert lines["mean margin"]["mean"] == pytest.approx(mean, abs=1e-3)
