@@ -1094,7 +1094,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 2
+# >>> shared: estimator 3
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
@@ -1486,19 +1486,7 @@ class _Estimator:
                 classes, codes = np.unique(y, return_inverse=True)
         else:
             classes, codes = np.unique(y, return_inverse=True)
-        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
-        if classes.size < 2:
-            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
-        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
-            raise ValueError(
-                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
-                f"values ({shown}), and a classifier needs classes"
-            )
-        if classes.size > 2 and not self._multi_class:
-            raise ValueError(
-                f"{who}: Only binary classification is supported. The type of the target is "
-                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
-            )
+        self._check_classes(classes)
         if sample_weight is not None and not np.bincount(codes, weight).all():
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
@@ -1512,12 +1500,34 @@ class _Estimator:
         signs -= 1.0
         return X, signs, weight
 
+    def _check_classes(self, classes):
+        """Refuse labels, which are all different, that are not two classes."""
+        who = type(self).__name__
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and classes.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
+            )
+
     def _class_factors(self, codes, weight):
         """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
         the same in any order of the rows."""
+        classes = () if isinstance(self.class_weight, dict) else range(self.classes_.size)
+        return self._factors([math.fsum(weight[codes == k]) for k in classes])
+
+    def _factors(self, totals):
+        """The same from the weight of each class."""
         who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
         if not isinstance(given, dict):
-            totals = np.array([math.fsum(weight[codes == k]) for k in range(len(known))])
+            totals = np.asarray(totals)
             return totals.sum() / (totals.size * totals)
         for label in given:
             if not any(label == c for c in known):
@@ -1591,6 +1601,101 @@ def _name_changes(names, seen):
 
 
 # <<< shared: estimator
+
+
+# >>> shared: blocks 1
+class Part:
+    """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
+    Steps keep with it, as attributes, what they need again."""
+
+    def __init__(self, X, target, weight, start=0):
+        self.X, self.target, self.weight, self.start = X, target, weight, start
+
+    def keep(self, name, shape, dtype=np.float64):
+        """An array of zeros that is kept as an attribute."""
+        setattr(self, name, np.zeros(shape, dtype))
+        return getattr(self, name)
+
+
+class Parts:
+    """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
+    `map`, which calls a step for each part and lists what it returns; `change` does so where the
+    step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
+    be files, or on other machines, and then a change is repeated for a part that was lost."""
+
+    def __init__(self, X, target, weight, threads=1):
+        cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
+        places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+        self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
+        self.shape = X.shape
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def map(self, step, *args, n_jobs=1):
+        """[step(part, *args) for each part]."""
+        if self._pool is None:
+            return [step(self.parts[0], *args)]
+        jobs = [self._pool.submit(step, part, *args) for part in self.parts]
+        return [job.result() for job in jobs]
+
+    change = map
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def are_blocks(X):
+    """Whether X has the protocol of row blocks."""
+    return callable(getattr(X, "map", None)) and callable(getattr(X, "change", None))
+
+
+def _look(block, who, allow_nan):
+    """Check one block. Returns its rows and columns, its labels and the weight of each, and whether
+    a row has none."""
+    checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
+    X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
+    labels, codes = np.unique(y, return_inverse=True)
+    totals = [math.fsum(weight[codes == k]) for k in range(labels.size)]
+    return X.shape, labels, totals, not weight.all()
+
+
+def _aim(block, classes, factors):
+    """Keep what Part has: targets from labels, and weights times the factors of the classes."""
+    y = _labels(block.y, "").ravel()
+    is_high = y == classes[1]
+    block.keep("target", y.shape)[:] = np.where(is_high, 1.0, -1.0)
+    weight = 1.0 if block.sample_weight is None else np.asarray(block.sample_weight, np.float64)
+    block.keep("weight", y.shape)[:] = weight * np.where(is_high, factors[1], factors[0])
+
+
+def check_blocks(model, blocks, n_jobs=1):
+    """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
+    and lets each block have what Part has. Returns whether rows have weights of their own."""
+    who = type(model).__name__
+    shapes, labels, totals, lack = zip(
+        *blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs), strict=True
+    )
+    widths = sorted({d for _, d in shapes})
+    if len(widths) > 1:
+        raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
+    if any(lack):
+        raise ValueError(f"{who}: sample_weight is 0 on rows of a block; leave such rows out")
+    classes, place = np.unique(np.concatenate(labels), return_inverse=True)
+    model._check_classes(classes)
+    each = np.concatenate(totals)
+    totals = np.array([math.fsum(each[place == k]) for k in range(2)])
+    if not totals.sum() < BOUND:
+        raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
+    model.n_features_in_, model.classes_ = widths[0], classes
+    factors = np.ones(2) if model.class_weight is None else model._factors(totals)
+    blocks.change(_aim, classes, factors, n_jobs=n_jobs)
+    return model.class_weight is not None or blocks.is_weighted
+
+
+# <<< shared: blocks
 
 
 # >>> shared: files 1

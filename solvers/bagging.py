@@ -1135,7 +1135,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 2
+# >>> shared: estimator 3
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
@@ -1527,19 +1527,7 @@ class _Estimator:
                 classes, codes = np.unique(y, return_inverse=True)
         else:
             classes, codes = np.unique(y, return_inverse=True)
-        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
-        if classes.size < 2:
-            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
-        if classes.size > 2 and y.dtype.kind == "f" and (classes != np.round(classes)).any():
-            raise ValueError(
-                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
-                f"values ({shown}), and a classifier needs classes"
-            )
-        if classes.size > 2 and not self._multi_class:
-            raise ValueError(
-                f"{who}: Only binary classification is supported. The type of the target is "
-                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
-            )
+        self._check_classes(classes)
         if sample_weight is not None and not np.bincount(codes, weight).all():
             raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
         self.classes_ = classes
@@ -1553,12 +1541,34 @@ class _Estimator:
         signs -= 1.0
         return X, signs, weight
 
+    def _check_classes(self, classes):
+        """Refuse labels, which are all different, that are not two classes."""
+        who = type(self).__name__
+        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
+        if classes.size < 2:
+            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
+        if classes.size > 2 and classes.dtype.kind == "f" and (classes != np.round(classes)).any():
+            raise ValueError(
+                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
+                f"values ({shown}), and a classifier needs classes"
+            )
+        if classes.size > 2 and not self._multi_class:
+            raise ValueError(
+                f"{who}: Only binary classification is supported. The type of the target is "
+                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
+            )
+
     def _class_factors(self, codes, weight):
         """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
         the same in any order of the rows."""
+        classes = () if isinstance(self.class_weight, dict) else range(self.classes_.size)
+        return self._factors([math.fsum(weight[codes == k]) for k in classes])
+
+    def _factors(self, totals):
+        """The same from the weight of each class."""
         who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
         if not isinstance(given, dict):
-            totals = np.array([math.fsum(weight[codes == k]) for k in range(len(known))])
+            totals = np.asarray(totals)
             return totals.sum() / (totals.size * totals)
         for label in given:
             if not any(label == c for c in known):
