@@ -54,8 +54,8 @@ import threading
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import cache, wraps
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -95,33 +95,84 @@ def jit(function=None, inner=False, **options):
 
 
 # -- kernels ------------------------------------------------------------------------------------
-@jit
-def _boost(D, y, leaf, signs, votes, t, lam, top, P):
-    """Table I after the training of member t: overwrites D and, with a penalty, votes, with P as
-    space, unless the member, which votes signs[leaf], is no better than guessing. Returns its
-    error, alpha_t (top if it makes no error), Z_t and whether it is better."""
-    # Equation (2): the weights D_t p_t^lam of the rows. Sums are as in `steady_sum`; that of D: 1.
-    kept, size, big, error = D, 1.0, rounder(1.0), 0.0
-    if lam > 0.0:
-        kept, size = P, 0.0
-        for i in range(D.size):
-            h = signs[leaf[i]]
-            P[i] = D[i] * (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
-            size = max(size, D.size * P[i])
-            error += (0.5 - 0.5 * h * y[i]) * ((D[i] + big) - big)
-
-    # Their sums over all rows, over those that are wrong, and so over those that are right.
-    whole = wrong = whole_rest = wrong_rest = 0.0
-    big = rounder(size)
-    small = rounder(D.size * (big * 2.0**-52))
+@jit(nogil=True)
+def _penalise(D, y, node, signs, votes, t, lam, P):
+    """Equation (2): overwrites P with the weights D_t p_t^lam of the rows, where member t votes
+    signs[node]. Returns the largest, and the weighted error of the member."""
+    big, top, error = rounder(1.0), 0.0, 0.0  # Sums are as in `steady_sum`; that of D is 1.
     for i in range(D.size):
-        is_wrong = 0.5 - 0.5 * signs[leaf[i]] * y[i]  # No branches, which nothing could predict.
+        h = signs[node[i]]
+        P[i] = D[i] * (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
+        top = max(top, P[i])
+        error += (0.5 - 0.5 * h * y[i]) * ((D[i] + big) - big)
+    return top, error
+
+
+@jit(nogil=True)
+def _sum_weights(kept, y, node, signs, big, small):
+    """Sums of these weights over all rows and over those that are wrong, of what big rounds them
+    to, and of what that takes off."""
+    whole = wrong = whole_rest = wrong_rest = 0.0
+    for i in range(kept.size):
+        is_wrong = 0.5 - 0.5 * signs[node[i]] * y[i]  # No branches, which nothing could predict.
         first = (kept[i] + big) - big
         rest = ((kept[i] - first) + small) - small
         whole += first
         wrong += is_wrong * first
         whole_rest += rest
         wrong_rest += is_wrong * rest
+    return whole, wrong, whole_rest, wrong_rest
+
+
+@jit(nogil=True)
+def _reweigh(D, y, node, signs, votes, kept, down, up, is_penalised):
+    """The next weights, and with a penalty the votes so far; overwrites D and votes."""
+    for i in range(D.size):
+        h = signs[node[i]]
+        D[i] = max(kept[i] * (down if h * y[i] > 0.0 else up), FLOOR)
+        if is_penalised:
+            votes[i] += h
+
+
+def _set_weights(part, total, lam):
+    """Keep the first weights D_1, and what the penalty needs. Each row is in node 0."""
+    n = len(part.weight)
+    part.keep("D", n)[:] = part.weight / total
+    part.keep("votes", n if lam > 0.0 else 0, np.int32)
+    part.keep("P", n if lam > 0.0 else 0)
+    part.keep("node", n, np.int32)
+
+
+def _penalise_rows(part, signs, t, lam):
+    return _penalise(part.D, part.target, part.node, signs, part.votes, t, lam, part.P)
+
+
+def _sum_rows(part, signs, lam, big, small):
+    kept = part.P if lam > 0.0 else part.D
+    return _sum_weights(kept, part.target, part.node, signs, big, small)
+
+
+def _reweigh_rows(part, signs, lam, down, up):
+    kept, is_penalised = (part.P, True) if lam > 0.0 else (part.D, False)
+    args = part.D, part.target, part.node, signs, part.votes
+    _reweigh(*args, kept, down, up, is_penalised)
+
+
+def _boost(parts, signs, t, lam, top, n_jobs):
+    """Table I after the training of member t, which votes signs[node]: the parts get the next D
+    and, with a penalty, votes, unless the member is no better than guessing. Returns its error,
+    alpha_t (top if it makes no error), Z_t and whether it is better."""
+    n, size, error = parts.shape[0], 1.0, 0.0
+    if lam > 0.0:
+        found = parts.change(_penalise_rows, signs, t, lam, n_jobs=n_jobs)
+        tops, errors = zip(*found, strict=True)
+        size, error = n * max(tops), sum(errors)
+
+    # Sums over all rows, over those that are wrong, and so over those that are right.
+    big = rounding(size)
+    small = rounding(n * (big * 2.0**-52))
+    sums = parts.map(_sum_rows, signs, lam, big, small, n_jobs=n_jobs)
+    whole, wrong, whole_rest, wrong_rest = map(sum, zip(*sums, strict=True))
     right, wrong = (whole - wrong) + (whole_rest - wrong_rest), wrong + wrong_rest
     error = error if lam > 0.0 else wrong
     useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
@@ -132,15 +183,8 @@ def _boost(D, y, leaf, signs, votes, t, lam, top, P):
         alpha = 0.5 * math.log(right / max(wrong, NO_ERROR * right)) if error > NO_ERROR else top
     down, up = math.exp(-alpha), math.exp(alpha)
     Z = right * down + wrong * up
-
-    # The next weights.
     if useful:
-        down, up = down / Z, up / Z
-        for i in range(D.size):
-            h = signs[leaf[i]]
-            D[i] = max(kept[i] * (down if h * y[i] > 0.0 else up), FLOOR)
-            if lam > 0.0:
-                votes[i] += h
+        parts.change(_reweigh_rows, signs, lam, down / Z, up / Z, n_jobs=n_jobs)
     return error, alpha, Z, useful
 
 
@@ -158,17 +202,30 @@ def _draw_rows(D, y, rng):
     return counts
 
 
-@jit
+@jit(nogil=True)
 def _fill_examples(weight, y, unit, drawn, shift, GH):
-    """Examples as the trees want them, their weights in whole units: rows of any weight > 0 count
-    once, but each time that they were drawn if these weights are numbers of draws."""
+    """Examples as the trees want them, their weights in whole units: rows of any weight count once,
+    but each time that they were drawn if these weights are numbers of draws."""
     for i in range(weight.size):
         w = np.int64(weight[i] * unit + 0.5)
         GH[i, 0] = -w if y[i] > 0.0 else w
-        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
+        GH[i, 1] = (w << shift) + (w if drawn else 1)
 
 
-# >>> shared: tree 10
+def _fill_rows(part, full, shift):
+    """Fill a part's GH with its examples."""
+    _fill_examples(part.D, part.target, full, False, shift, part.GH)
+
+
+def _weights(part):
+    return part.weight
+
+
+def _first_weights(part):
+    return part.D
+
+
+# >>> shared: tree 11
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -262,12 +319,31 @@ rounder = jit(rounding, inner=True)  # The same for kernels.
 
 def steady_sum(x):
     """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
+    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+
+
+def steady_total(each, pick):
+    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
+    sizes, tops = zip(*each(_size, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(x.size * np.abs(x).max(initial=0.0))
-        small = rounding(x.size * (big * 2.0**-52))
-        first = (x + big) - big
-        high, low = float(first.sum()), float((((x - first) + small) - small).sum())
+        big = rounding(sum(sizes) * max(tops))
+        small = rounding(sum(sizes) * (big * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
     return high + low if math.isfinite(high) else high
+
+
+def _size(part, pick):
+    """How many numbers there are, and the size of the largest."""
+    x = pick(part)
+    return x.size, float(np.abs(x).max(initial=0.0))
+
+
+def _rounded_sums(part, pick, big, small):
+    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
+    x = pick(part)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = (x + big) - big
+        return float(first.sum()), float((((x - first) + small) - small).sum())
 
 
 def steady(weight):
@@ -286,43 +362,96 @@ def bin_edges(X, max_bins, weight=None):
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    n, edges = len(X), []
-    rows = slice(None)
     weight = None if weight is None else steady(weight)
-    if max_bins is not None and n > BIN_ROWS:
-        i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
-        rows = i * stride + (i * 2654435761 >> 15) % stride  # One of every stride, scattered.
-    columns = np.array(X[rows].T, order="C")
-    columns.sort(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    for j, values in enumerate(columns):
-        seen = rows
-        steps = np.flatnonzero(values[1:] > values[:-1])  # None from or to NaN, which comes last.
-        if values.size < n and steps.size < max_bins:
-            seen = slice(None)  # Perhaps few values in all: then none may be overlooked.
-            values = np.sort(X[:, j])
-            steps = np.flatnonzero(values[1:] > values[:-1])
-        bins = n if max_bins is None else max_bins - missing[j]
-        if steps.size >= bins:
-            known = values.size - np.isnan(values).sum() if missing[j] else values.size
-            parts = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
-            if weight is None:
-                last = np.ceil(parts * known).astype(np.int64) - 1
-            else:
-                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
-                last = np.searchsorted(sums, parts * sums[-1])
-            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
-            steps = steps[np.diff(steps, prepend=-1) > 0]
-        low, high = values[steps], values[steps + 1]
+    if max_bins is None or len(X) <= BIN_ROWS:
+        return place_edges(X, weight, missing, max_bins)
+    rows = sampled(len(X))
+    some = None if weight is None else weight[rows]
+    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+
+
+def sampled(n):
+    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
+    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+    return i * stride + (i * 2654435761 >> 15) % stride
+
+
+def distinct(values, weight=None):
+    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
+    them; weights have to be steady."""
+    rank = None if weight is None else np.argsort(values)
+    values = np.sort(values) if rank is None else values[rank]
+    return _ends_of_runs(values, None if rank is None else weight[rank])
+
+
+def _ends_of_runs(values, weight=None):
+    """The same for values in ascending order, NaN last."""
+    known = values.size - np.isnan(values[-1:]).sum()
+    if known < values.size:
+        known = values.size - np.isnan(values).sum()
+    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
+    last = np.append(last, known - 1) if known else last
+    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+
+
+def place_edges(X, weight, missing, max_bins, whole=None):
+    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
+    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
+    edges = []
+    columns = np.array(X.T, order="C")
+    if weight is None:
+        columns.sort(axis=1)
+    for j, column in enumerate(columns):
+        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+        if whole is not None and values.size <= max_bins:
+            values, ends = whole(j)
+        cuts = np.arange(max(values.size - 1, 0))
+        bins = math.inf if max_bins is None else max_bins - missing[j]
+        if cuts.size >= bins:
+            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+            goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
+            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
+            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
+        low, high = values[cuts], values[cuts + 1]
         middle = 0.5 * low + 0.5 * high
         edges.append(np.where((low <= middle) & (middle < high), middle, low))
     return edges
 
 
-@jit
-def _encode(X, edges, n_codes, low, scale, table, codes):
+class Bins(NamedTuple):
+    """Where the bins of each of d features end, and what finds the bin of a value."""
+
+    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
+    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
+    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
+    scale: np.ndarray  # (d,): cells for each unit of a value.
+    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
+
+
+def bin_table(edges):
+    """Bins from a list of thresholds; at most 256 bins have a table."""
+    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+    padded = np.full((len(edges), n_codes.max()), np.inf)
+    for j, edge in enumerate(edges):
+        padded[j, : edge.size] = edge
+    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+    with np.errstate(over="ignore"):
+        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
+    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
+    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
+        with np.errstate(over="ignore"):
+            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
+        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
+    return Bins(padded, n_codes, low, scale, table)
+
+
+@jit(nogil=True)
+def _encode(X, bins, codes):
     """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    edges, n_codes, low, scale, table = bins
     n, d = X.shape
     for i in range(n):
         for j in range(d):
@@ -855,14 +984,13 @@ class Grower:
 
     def __init__(self, X, max_bins, rules, weight=None, most=0):
         (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-        self.edges = np.full((d, n_codes.max()), np.inf)
-        for j in range(d):
-            self.edges[j, : edges[j].size] = edges[j]
+        bins = bin_table(edges)
+        self.edges, n_codes = bins.edges, bins.n_codes
         if max_bins is None:
             codes, self.order = self._rank(X, edges, n_codes)
         else:
-            codes, self.order = self._cut(X, edges, n_codes), None
+            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
+            _encode(X, tuple(bins), codes)
         by_feature = np.asfortranarray(codes)
         self.is_drawn = rules.n_drawn is not None
         self.most = max(n, most)
@@ -931,22 +1059,6 @@ class Grower:
             codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
             order[j] = np.argsort(codes[j], kind="stable")
         return codes.T, order
-
-    def _cut(self, X, edges, n_codes):
-        """Codes of at most 256 bins, row after row."""
-        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-        with np.errstate(over="ignore"):
-            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-        low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-        table = np.zeros((X.shape[1], BIN_CELLS + 1), dtype=np.uint8)
-        for j, edge in enumerate(edges):
-            with np.errstate(over="ignore"):
-                cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-        codes = np.empty(X.shape, dtype=np.uint8)
-        with np.errstate(over="ignore"):
-            _encode(X, self.edges, n_codes, low, scale, table, codes)
-        return codes
 
     def unit(self, size):
         """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
@@ -1070,6 +1182,344 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
 
 
 # <<< shared: tree
+
+
+# >>> shared: levels 1
+ROWS_AHEAD = 256  # So many rows are sent on before those that count are added up.
+BATCH = 2**25  # Histograms of at most so many bytes are made in a pass over the rows.
+MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
+CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
+ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows to itself.
+
+
+# -- trees level by level -----------------------------------------------------------------------
+@jit(nogil=True)
+def _pass(codes, GH, node, route, l2, hist):
+    """Send each row on to its new node, and add it to the histogram of that, if it has one.
+
+    route (nodes, 5) holds the feature of a node's split, the last code on the left, the code of
+    missing values if these go left, the left child, and the slot of its histogram or -1. Overwrites
+    node (n,) and adds to hist (slots, d, bins, 2). There are no branches on what nothing could
+    predict: rows that count are listed first.
+    """
+    n, d = codes.shape
+    if route.shape[0] == 1:
+        for i in range(n):
+            node[i] = 0
+            for j in range(d):
+                _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
+        return
+    ahead = np.empty(ROWS_AHEAD, dtype=np.int64)
+    for first in range(0, n, ROWS_AHEAD):
+        count = 0
+        for i in range(first, min(first + ROWS_AHEAD, n)):
+            k = node[i]
+            c = codes[i, route[k, 0]]
+            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+            node[i] = k
+            ahead[count] = i
+            count += route[k, 4] >= 0
+        for a in range(count):
+            i = ahead[a]
+            g, h, sums = GH[i, 0], GH[i, 1], hist[route[node[i], 4]]
+            for j in range(d):
+                _add(sums[j, codes[i, j]], g, h, l2)
+
+
+@jit(nogil=True)
+def _walk(codes, node, route):
+    """Send each row from the root to its leaf; overwrites node. All splits are in route."""
+    for i in range(node.size):
+        k = 0
+        while route[k, 1] < ALL_LEFT:
+            c = codes[i, route[k, 0]]
+            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+        node[i] = k
+
+
+@jit
+def _root(hist, shift, rules, nodes):
+    """Make the root from its histogram."""
+    rules, root = Rules(*rules), nodes[0]
+    root.g = root.h = 0
+    for c in range(hist.shape[1]):
+        g, h = _sums(hist[0], c, shift, rules.l2)
+        root.g += g
+        root.h += h
+    root.depth = root.child = root.is_cut = root.slot = 0
+    root.low, root.high = -math.inf, math.inf
+    weight = root.h >> shift
+    is_pure = rules.l2 is None and abs(root.g) == weight
+    root.is_leaf = rules.max_depth == 0 or weight == 0 or is_pure
+
+
+@jit
+def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
+    """Make the children of opened nodes, from n_nodes on, and what `_pass` has to know of them.
+
+    Overwrites route and pairs (m, 3): the smaller child, the larger one and the slot of the smaller
+    one's histogram in the pass. The larger child gets the parent's slot in the store, the other one
+    a free one. Returns how many nodes, pairs and slots of the pass there are, and free slots left.
+    """
+    data, rules = Data(*data), Rules(*rules)
+    n_pairs, n_free = 0, free.size
+    for a in range(opened.size):
+        node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
+        node.child = n_nodes
+        _open(node, left, right, data.shift, rules)
+        missing = data.n_codes[node.feature]
+        r = route[opened[a]]
+        r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
+        r[2] = missing if node.missing_left == 1 else -1
+        for k in (n_nodes, n_nodes + 1):
+            r = route[k]
+            r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
+        n_nodes += 2
+        if not (left.is_leaf and right.is_leaf):
+            mask = (1 << data.shift) - 1
+            small = node.child + 1 * ((left.h & mask) > (right.h & mask))
+            large = 2 * node.child + 1 - small
+            n_free -= 1
+            nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+            route[small, 4] = n_pairs
+            pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = small, large, n_pairs
+            n_pairs += 1
+    return n_nodes, n_pairs, n_free
+
+
+@jit(nogil=True)
+def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
+    """Find the best splits of pairs of siblings: of the smaller by its histogram, of the larger by
+    what that leaves of the parent's, which is in its slot of the store. The root has no sibling.
+    A node is a leaf if its gain is too small."""
+    data, rules = Data(*data), Rules(*rules)
+    bins, found = space
+    for a in range(pairs.shape[0]):
+        small, large = pairs[a, 0], pairs[a, 1]
+        sums = hist[pairs[a, 2]]
+        if large >= 0 and not nodes[large].is_leaf:
+            rest = store[nodes[large].slot]
+            for j in range(sums.shape[0]):
+                for c in range(sums.shape[1]):
+                    rest[j, c, 0] -= sums[j, c, 0]
+                    rest[j, c, 1] -= sums[j, c, 1]
+        if not nodes[small].is_leaf:
+            store[nodes[small].slot] = sums
+        for k in (large, small):
+            if k >= 0 and not nodes[k].is_leaf:
+                node = nodes[k]
+                _find(data, rules, node, None, bins, found, store, None, None, None)
+                node.is_leaf = node.gain < min_gain
+
+
+@jit
+def _depth_first(nodes, place):
+    """The order in which `_grow` would have made the nodes: overwrites place (nodes,), the new
+    number of each."""
+    stack = np.empty(nodes.size, dtype=np.int64)
+    stack[0] = place[0] = 0
+    count, size = 1, 1 - nodes[0].is_leaf
+    while size > 0:
+        size -= 1
+        node = nodes[stack[size]]
+        place[node.child], place[node.child + 1] = count, count + 1
+        count += 2
+        small = np.int64(node.slot)
+        for k in (2 * node.child + 1 - small, small):
+            stack[size] = k
+            size += 1 - nodes[k].is_leaf
+
+
+def _code_rows(part, bins):
+    """Keep the codes of a part's rows, and space for their derivatives and nodes. Reads X."""
+    codes = part.keep("codes", part.X.shape, np.uint8)
+    part.keep("GH", (len(codes), 2), np.int64)
+    part.keep("node", len(codes), np.int32)
+    with np.errstate(over="ignore"):
+        _encode(part.X, tuple(bins), codes)
+
+
+def _send_on(part, route, l2, shape):
+    """`_pass` over a part; returns the histograms, (slots, d, bins, 2)."""
+    hist = np.zeros(shape, dtype=np.int64)
+    _pass(part.codes, part.GH, part.node, route, l2, hist)
+    return hist
+
+
+def _walk_rows(part, route):
+    """The same as all passes of a tree, but for the histograms."""
+    _walk(part.codes, part.node, route)
+
+
+def _edge_rows(part, n, weigh):
+    """What `bin_edges` needs of a part: rows that decide, weights, features that lack values, and
+    whether there are more rows. Reads X."""
+    name, big = weigh
+    rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
+    low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
+    rows = rows[low:high] - part.start
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(part.X.sum(axis=0))
+    weight = None if name is None else (getattr(part, name)[rows] + big) - big
+    return np.asarray(part.X[rows]), weight, missing
+
+
+def _tally(part, j, weigh):
+    """`distinct` of feature j in a part, with the sum of each value. Reads X."""
+    name, big = weigh
+    weight = None if name is None else (getattr(part, name) + big) - big
+    values, ends = distinct(np.array(part.X[:, j]), weight)
+    return values, np.diff(ends, prepend=0.0)
+
+
+def edges_of_parts(parts, max_bins, weigh):
+    """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
+    steady."""
+    n = parts.shape[0]
+    rows, weights, missing = zip(*parts.map(_edge_rows, n, weigh), strict=True)
+
+    def whole(j):
+        values, sums = map(np.concatenate, zip(*parts.map(_tally, j, weigh), strict=True))
+        values, place = np.unique(values, return_inverse=True)
+        return values, np.cumsum(np.bincount(place, sums, values.size))
+
+    weight = None if weigh[0] is None else np.concatenate(weights)
+    missing = np.any(missing, axis=0)
+    is_sample = n > BIN_ROWS
+    return place_edges(
+        np.concatenate(rows), weight, missing, max_bins, whole if is_sample else None
+    )
+
+
+class Levels(Grower):
+    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a pass over the rows
+    costs a level. Histograms are whole numbers, so that the trees are the same to the last bit.
+
+    parts : have GH (n, 2), which is to be filled before `grow`, and after it the node of each row
+    place : after `grow`, the number in the tree of each of these nodes
+    """
+
+    def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
+        (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
+        bins = bin_table(edges_of_parts(parts, max_bins, weigh))
+        self.edges, n_codes = bins.edges, bins.n_codes
+        parts.change(_code_rows, bins, n_jobs=n_jobs)
+        shift = n.bit_length()
+        self.full = 2.0 ** (SUM_BITS - shift)
+        none = np.empty((0, d), dtype=np.uint8)
+        self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
+        self.rules = rules._replace(
+            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
+            max_leaves=rules.max_leaves or 0, n_drawn=d, few=-1,
+        )  # fmt: skip
+        self.columns = None
+        self.shape = d, int(n_codes.max()) + 1, 2
+        self.store = np.empty((1, *self.shape), dtype=np.int64)
+        self.space = np.empty(self.shape[1:], np.int64), np.empty(self.shape[1], np.int32)
+        self.most_open = max(1, BATCH // (8 * self.store[0].size))
+
+    def grow(self):
+        """Grow a tree on GH; returns its nodes, as `Grower` does."""
+        mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
+        route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
+        hist = self._send(route, 1)
+        _root(hist[0], self.data.shift, tuple(self.rules), nodes)
+        min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
+        self.free = np.arange(1, len(self.store))
+        pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
+        while True:
+            self._find(nodes, pairs, hist, min_gain)
+            found = pairs[:, 1::-1].ravel()  # The larger one first, as in `_grow`.
+            found = found[found >= 0]
+            is_leaf = nodes["is_leaf"][found] == 1
+            self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
+            opened += found[~is_leaf].tolist()
+            if not opened or n_nodes == 2 * self.rules.max_leaves - 1:
+                break
+            chosen = self._choose(nodes, opened)
+            if n_nodes + 2 * len(chosen) > len(nodes):
+                last, nodes = nodes, np.zeros(2 * len(nodes) + 2 * len(chosen), dtype=GROWING)
+                nodes[: len(last)] = last
+            n_nodes, pairs, route = self._open(nodes, n_nodes, chosen, route)
+            hist = self._send(route, len(pairs))
+        nodes["is_leaf"][opened] = 1  # There are enough leaves: what is open is one, too.
+        self.parts.shorten(mark, _walk_rows, self._route(nodes[:n_nodes]))
+        return self._in_order(nodes[:n_nodes])
+
+    def _route(self, nodes):
+        """All splits of a tree, for `_walk`."""
+        inner, route = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
+        missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
+        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["code"], ALL_LEFT)
+        route[:, 2], route[:, 3] = missing, nodes["child"]
+        return route
+
+    def _send(self, route, slots):
+        """A pass over all rows; returns the histograms of all parts together."""
+        args = route, self.rules.l2, (slots, *self.shape)
+        first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs)
+        for hist in others:
+            first += hist
+        return first
+
+    def _find(self, nodes, pairs, hist, min_gain):
+        """Find the splits of new nodes; the threads of the parts share them."""
+        args = tuple(self.data), tuple(self.rules), nodes
+        more = hist, self.store, self.space, min_gain
+        pool = getattr(self.parts, "_pool", None)
+        if pool is None or len(pairs) < 2:
+            return _find_pairs(*args, pairs, *more)
+        count = min(len(self.parts.parts), len(pairs))
+        for job in [pool.submit(_find_pairs, *args, pairs[a::count], *more) for a in range(count)]:
+            job.result()
+
+    def _choose(self, nodes, opened):
+        """Take those to be split next off the list: all, if they are not too many, or with a limit
+        of leaves the one of the highest gain."""
+        last = len(opened) - 1
+        if not self.rules.max_leaves:
+            chosen = opened[-self.most_open :]
+            del opened[-self.most_open :]
+            return np.array(chosen)
+        for a in range(last):
+            if nodes["gain"][opened[a]] > nodes["gain"][opened[last]]:
+                opened[a], opened[last] = opened[last], opened[a]
+        return np.array([opened.pop()])
+
+    def _open(self, nodes, n_nodes, chosen, route):
+        """Make the children of these nodes; returns their number, the pairs and the next route."""
+        if len(self.free) < len(chosen):
+            more = len(self.store) + len(chosen)
+            self.free = np.append(np.arange(len(self.store), len(self.store) + more), self.free)
+            space = np.empty((more, *self.shape), dtype=np.int64)
+            self.store = np.concatenate([self.store, space])
+        route[:, 0], route[:, 1], route[:, 2] = 0, ALL_LEFT, -1
+        route[:, 3], route[:, 4] = np.arange(len(route)), -1
+        route = np.append(route, np.empty((2 * len(chosen), 5), np.int32), axis=0)
+        pairs = np.empty((len(chosen), 3), dtype=np.int64)
+        args = tuple(self.data), tuple(self.rules), route, pairs
+        n_nodes, n_pairs, n_free = _sprout(nodes, n_nodes, chosen, self.free, *args)
+        barren = nodes["child"][chosen]
+        barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
+        self.free = np.append(self.free[:n_free], nodes["slot"][chosen[barren]])
+        return n_nodes, pairs[:n_pairs], route
+
+    def _in_order(self, nodes):
+        """The nodes as `_grow` would have numbered them; sets `place`."""
+        self.place = np.arange(len(nodes))
+        if not self.rules.max_leaves and len(nodes) > 1:
+            child, mask = nodes["child"], (1 << self.data.shift) - 1
+            rows = nodes["h"] & mask
+            nodes["slot"] = child + (rows[child] > rows[np.minimum(child + 1, len(nodes) - 1)])
+            _depth_first(nodes, self.place)
+            nodes["child"] = np.where(nodes["is_leaf"] == 1, 0, self.place[child])
+            ordered = np.zeros_like(nodes)
+            ordered[self.place] = nodes
+            return ordered
+        return nodes.copy()
+
+
+# <<< shared: levels
 
 
 # >>> shared: cache 1
@@ -1603,7 +2053,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 1
+# >>> shared: blocks 2
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -1621,7 +2071,8 @@ class Parts:
     """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then a change is repeated for a part that was lost."""
+    be files, or on other machines, and then changes are repeated for a part that was lost; from a
+    `mark` on, `shorten` has one step repeated in place of all since."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
@@ -1639,6 +2090,12 @@ class Parts:
 
     change = map
 
+    def mark(self):
+        """None: nothing is ever lost here."""
+
+    def shorten(self, mark, step, *args):
+        """Nothing is ever repeated."""
+
     def __enter__(self):
         return self
 
@@ -1653,12 +2110,16 @@ def are_blocks(X):
 
 
 def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels and the weight of each, and whether
-    a row has none."""
+    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
+    lacks by rounding, and whether a row has no weight."""
     checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
     labels, codes = np.unique(y, return_inverse=True)
-    totals = [math.fsum(weight[codes == k]) for k in range(labels.size)]
+    totals = np.empty((labels.size, 2))
+    for k in range(labels.size):
+        own = weight[codes == k]
+        totals[k, 0] = math.fsum(own)
+        totals[k, 1] = math.fsum([*own, -totals[k, 0]])
     return X.shape, labels, totals, not weight.all()
 
 
@@ -1686,7 +2147,7 @@ def check_blocks(model, blocks, n_jobs=1):
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     model._check_classes(classes)
     each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k]) for k in range(2)])
+    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
     if not totals.sum() < BOUND:
         raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
@@ -2154,23 +2615,33 @@ class AdaBoostNC(_Nested):
         self._set(locals())
 
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and two classes y; sample_weight are the weights to start from.
+    def fit(self, X, y=None, sample_weight=None):
+        """Train on X (n, d) and two classes y, or on row blocks; sample_weight are the weights to
+        start from.
 
         A row of weight 2 is two rows (one for min_samples_leaf and prune), one of weight 0 none.
         """
         self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        if not weight.all():
-            X, y, weight = (part[weight > 0] for part in (X, y, weight))
-        D = weight / steady_sum(weight)
-        rng = np.random.default_rng(self._seed())
-        if isinstance(self.base, str):
-            bin_weight = D.copy() if self._is_weighted(sample_weight) else None
-            train, pack = self._tree_learner(X, y, bin_weight)
+        rng, n_jobs, lam = np.random.default_rng(self._seed()), self._threads(), float(self.lam)
+        if are_blocks(X):
+            is_weighted, rows = self._check_row_blocks(X, y, sample_weight), nullcontext(X)
         else:
-            train, pack = self._learner(X, y, rng), None
-        votes, P = np.zeros(y.size, dtype=np.int32), np.empty(y.size)
+            X, y, weight = self._check_fit(X, y, sample_weight)
+            is_weighted = self._is_weighted(sample_weight)
+            if not weight.all():
+                X, y, weight = (part[weight > 0] for part in (X, y, weight))
+            rows = Parts(X, y, weight, self._threads_for(X))
+        with rows as parts:
+            total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
+            parts.change(_set_weights, total, lam, n_jobs=n_jobs)
+            if isinstance(self.base, str):
+                train, pack = self._tree_learner(parts, is_weighted)
+            else:
+                train, pack = self._learner(parts, rng), None
+            return self._run(parts, train, pack, rng)
+
+    def _run(self, parts, train, pack, rng):
+        """Table I: one member after the other."""
         members, alphas, errors, logs = [], [], [], []
         top = 0.0
         self.trace_, self.reason_ = [], ""
@@ -2179,10 +2650,12 @@ class AdaBoostNC(_Nested):
             # Table I: train member t on D_t, weigh it and make D_t+1.
             t = len(members) + 1
             for _ in range(TRIES if self.mode == "resample" else 1):
-                counts = _draw_rows(D, y, rng) if self.mode == "resample" else None
-                member, leaf, signs = train(D, counts)
+                counts = None
+                if self.mode == "resample":
+                    counts = _draw_rows(parts.parts[0].D, parts.parts[0].target, rng)
+                member, signs = train(counts)
                 error, alpha, Z, useful = _boost(
-                    D, y, leaf, signs, votes, t, float(self.lam), top or 1.0, P
+                    parts, signs, t, float(self.lam), top or 1.0, self._threads()
                 )
                 if useful:
                     break
@@ -2216,7 +2689,7 @@ class AdaBoostNC(_Nested):
                 f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
                 "first one alone. Stronger members may help: base='tree', a larger max_depth",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
 
@@ -2280,43 +2753,87 @@ class AdaBoostNC(_Nested):
             )
         return check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
 
-    def _tree_learner(self, X, y, weight):
-        """Functions to train a tree, (D, counts) -> nodes, each row's leaf, votes of the leaves,
-        and to pack them."""
+    def _lacks(self):
+        """What would have to be set for members to need sums over rows only; None: nothing."""
+        if not isinstance(self.base, str):
+            return "base='tree' or 'stump'"
+        if self.mode == "resample":
+            return "mode='reweight'"
+        return "max_bins of at most 256" if self.max_bins is None else None
+
+    def _threads_for(self, X):
+        """How many threads are worth their while."""
+        is_deep = self.base == "tree" and (self.max_depth is None or self.max_depth > MOST_LEVELS)
+        if self._lacks() or self.max_leaf_nodes or is_deep:
+            return 1
+        return max(1, min(self._threads(), X.size // CELLS_A_THREAD))
+
+    def _check_row_blocks(self, blocks, y, sample_weight):
+        """Check what is asked of row blocks, and the blocks; returns whether they have weights."""
+        who, lacks = type(self).__name__, self._lacks()
+        if y is not None or sample_weight is not None:
+            raise ValueError(f"{who}: row blocks hold y and sample_weight: call fit(blocks)")
+        if lacks:
+            raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
+        is_weighted = check_blocks(self, blocks, self._threads())
+        if self.verbose:
+            (n, d), depth = blocks.shape, 1 if self.base == "stump" else self.max_depth or "some"
+            print(
+                f"{who}: {len(blocks)} blocks, {n} rows; X, {8 * n * d:,} bytes, is read 3 times, "
+                f"then a tree takes {depth} + 3 passes over up to {n * (d + 44):,} bytes"
+            )
+        return is_weighted
+
+    def _tree_learner(self, parts, is_weighted):
+        """Functions to train a tree, (counts) -> nodes, votes of the nodes of the rows, and to pack
+        them."""
         is_stump = self.base == "stump"
         rules = Rules(
             CRITERIA[self.criterion], 1 if is_stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
         )  # fmt: skip
-        grower = Grower(X, self.max_bins, rules, weight)
-        shift, GH = grower.data.shift, grower.data.GH
+        is_one, n_jobs = isinstance(parts, Parts) and len(parts.parts) == 1, self._threads()
+        if is_one:
+            part = parts.parts[0]
+            grower = Grower(part.X, self.max_bins, rules, part.D.copy() if is_weighted else None)
+            part.node = grower.space.leaf
+        else:
+            total = steady_total(partial(parts.map, n_jobs=n_jobs), _first_weights)
+            weigh = ("D", rounding(total)) if is_weighted else (None, 0.0)
+            grower = Levels(parts, self.max_bins, rules, weigh, n_jobs)
+        shift = grower.data.shift
 
-        def train(D, counts):
-            if counts is not None:
-                _fill_examples(counts, y, 1.0, True, shift, GH)
+        def train(counts):
+            if not is_one:
+                parts.change(_fill_rows, grower.full, shift, n_jobs=n_jobs)
+            elif counts is not None:
+                _fill_examples(counts, part.target, 1.0, True, shift, grower.data.GH)
             else:
-                _fill_examples(D, y, grower.full, False, shift, GH)
+                _fill_examples(part.D, part.target, grower.full, False, shift, grower.data.GH)
             nodes = grower.grow()
             if self.prune and not is_stump:
                 prune(nodes, shift)
-            return nodes, grower.space.leaf, np.where(nodes["g"] <= 0, PLUS, MINUS)
+            signs = np.where(nodes["g"] <= 0, PLUS, MINUS)
+            return nodes, signs if is_one else signs[grower.place]
 
         return train, grower.pack
 
-    def _learner(self, X, y, rng):
-        """A function to train a copy of an object, (D, counts) -> the copy, each row's side, votes
-        of the sides; it gets the labels as they are."""
-        labels = self.classes_[(y > 0).astype(np.intp)]
+    def _learner(self, parts, rng):
+        """A function to train a copy of an object, (counts) -> the copy, votes of both sides; it
+        gets the labels as they are."""
+        part = parts.parts[0]
+        X, labels = part.X, self.classes_[(part.target > 0).astype(np.intp)]
 
-        def train(D, counts):
+        def train(counts):
             member = seeded_copy(self.base, rng)
             if counts is not None:
-                rows = np.repeat(np.arange(y.size), counts.astype(np.intp))
+                rows = np.repeat(np.arange(len(X)), counts.astype(np.intp))
                 fit_member(member, X[rows], labels[rows])
             else:
-                fit_member(member, X, labels, D * y.size, "set mode='resample'")
+                fit_member(member, X, labels, part.D * len(X), "set mode='resample'")
             side = np.asarray(member.predict(X)) == self.classes_[1]
-            return member, side.astype(np.int32), np.array([MINUS, PLUS])
+            part.node = side.astype(np.int32)
+            return member, np.array([MINUS, PLUS])
 
         return train
 

@@ -209,7 +209,7 @@ def _center_cuts(nodes, by_feature, n_codes, rows):
             node.code = max(left, (left + right - 1) >> 1)
 
 
-# >>> shared: tree 10
+# >>> shared: tree 11
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -303,12 +303,31 @@ rounder = jit(rounding, inner=True)  # The same for kernels.
 
 def steady_sum(x):
     """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
+    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+
+
+def steady_total(each, pick):
+    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
+    sizes, tops = zip(*each(_size, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(x.size * np.abs(x).max(initial=0.0))
-        small = rounding(x.size * (big * 2.0**-52))
-        first = (x + big) - big
-        high, low = float(first.sum()), float((((x - first) + small) - small).sum())
+        big = rounding(sum(sizes) * max(tops))
+        small = rounding(sum(sizes) * (big * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
     return high + low if math.isfinite(high) else high
+
+
+def _size(part, pick):
+    """How many numbers there are, and the size of the largest."""
+    x = pick(part)
+    return x.size, float(np.abs(x).max(initial=0.0))
+
+
+def _rounded_sums(part, pick, big, small):
+    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
+    x = pick(part)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = (x + big) - big
+        return float(first.sum()), float((((x - first) + small) - small).sum())
 
 
 def steady(weight):
@@ -327,43 +346,96 @@ def bin_edges(X, max_bins, weight=None):
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    n, edges = len(X), []
-    rows = slice(None)
     weight = None if weight is None else steady(weight)
-    if max_bins is not None and n > BIN_ROWS:
-        i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
-        rows = i * stride + (i * 2654435761 >> 15) % stride  # One of every stride, scattered.
-    columns = np.array(X[rows].T, order="C")
-    columns.sort(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    for j, values in enumerate(columns):
-        seen = rows
-        steps = np.flatnonzero(values[1:] > values[:-1])  # None from or to NaN, which comes last.
-        if values.size < n and steps.size < max_bins:
-            seen = slice(None)  # Perhaps few values in all: then none may be overlooked.
-            values = np.sort(X[:, j])
-            steps = np.flatnonzero(values[1:] > values[:-1])
-        bins = n if max_bins is None else max_bins - missing[j]
-        if steps.size >= bins:
-            known = values.size - np.isnan(values).sum() if missing[j] else values.size
-            parts = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
-            if weight is None:
-                last = np.ceil(parts * known).astype(np.int64) - 1
-            else:
-                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
-                last = np.searchsorted(sums, parts * sums[-1])
-            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
-            steps = steps[np.diff(steps, prepend=-1) > 0]
-        low, high = values[steps], values[steps + 1]
+    if max_bins is None or len(X) <= BIN_ROWS:
+        return place_edges(X, weight, missing, max_bins)
+    rows = sampled(len(X))
+    some = None if weight is None else weight[rows]
+    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+
+
+def sampled(n):
+    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
+    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+    return i * stride + (i * 2654435761 >> 15) % stride
+
+
+def distinct(values, weight=None):
+    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
+    them; weights have to be steady."""
+    rank = None if weight is None else np.argsort(values)
+    values = np.sort(values) if rank is None else values[rank]
+    return _ends_of_runs(values, None if rank is None else weight[rank])
+
+
+def _ends_of_runs(values, weight=None):
+    """The same for values in ascending order, NaN last."""
+    known = values.size - np.isnan(values[-1:]).sum()
+    if known < values.size:
+        known = values.size - np.isnan(values).sum()
+    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
+    last = np.append(last, known - 1) if known else last
+    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+
+
+def place_edges(X, weight, missing, max_bins, whole=None):
+    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
+    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
+    edges = []
+    columns = np.array(X.T, order="C")
+    if weight is None:
+        columns.sort(axis=1)
+    for j, column in enumerate(columns):
+        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+        if whole is not None and values.size <= max_bins:
+            values, ends = whole(j)
+        cuts = np.arange(max(values.size - 1, 0))
+        bins = math.inf if max_bins is None else max_bins - missing[j]
+        if cuts.size >= bins:
+            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+            goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
+            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
+            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
+        low, high = values[cuts], values[cuts + 1]
         middle = 0.5 * low + 0.5 * high
         edges.append(np.where((low <= middle) & (middle < high), middle, low))
     return edges
 
 
-@jit
-def _encode(X, edges, n_codes, low, scale, table, codes):
+class Bins(NamedTuple):
+    """Where the bins of each of d features end, and what finds the bin of a value."""
+
+    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
+    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
+    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
+    scale: np.ndarray  # (d,): cells for each unit of a value.
+    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
+
+
+def bin_table(edges):
+    """Bins from a list of thresholds; at most 256 bins have a table."""
+    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+    padded = np.full((len(edges), n_codes.max()), np.inf)
+    for j, edge in enumerate(edges):
+        padded[j, : edge.size] = edge
+    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+    with np.errstate(over="ignore"):
+        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
+    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
+    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
+        with np.errstate(over="ignore"):
+            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
+        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
+    return Bins(padded, n_codes, low, scale, table)
+
+
+@jit(nogil=True)
+def _encode(X, bins, codes):
     """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    edges, n_codes, low, scale, table = bins
     n, d = X.shape
     for i in range(n):
         for j in range(d):
@@ -896,14 +968,13 @@ class Grower:
 
     def __init__(self, X, max_bins, rules, weight=None, most=0):
         (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-        self.edges = np.full((d, n_codes.max()), np.inf)
-        for j in range(d):
-            self.edges[j, : edges[j].size] = edges[j]
+        bins = bin_table(edges)
+        self.edges, n_codes = bins.edges, bins.n_codes
         if max_bins is None:
             codes, self.order = self._rank(X, edges, n_codes)
         else:
-            codes, self.order = self._cut(X, edges, n_codes), None
+            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
+            _encode(X, tuple(bins), codes)
         by_feature = np.asfortranarray(codes)
         self.is_drawn = rules.n_drawn is not None
         self.most = max(n, most)
@@ -972,22 +1043,6 @@ class Grower:
             codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
             order[j] = np.argsort(codes[j], kind="stable")
         return codes.T, order
-
-    def _cut(self, X, edges, n_codes):
-        """Codes of at most 256 bins, row after row."""
-        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-        with np.errstate(over="ignore"):
-            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-        low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-        table = np.zeros((X.shape[1], BIN_CELLS + 1), dtype=np.uint8)
-        for j, edge in enumerate(edges):
-            with np.errstate(over="ignore"):
-                cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-        codes = np.empty(X.shape, dtype=np.uint8)
-        with np.errstate(over="ignore"):
-            _encode(X, self.edges, n_codes, low, scale, table, codes)
-        return codes
 
     def unit(self, size):
         """What numbers of this sum are to be multiplied with, to be whole: a power of two."""

@@ -69,8 +69,8 @@ import threading
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import cache, update_wrapper, wraps
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial, update_wrapper, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -137,68 +137,56 @@ class ScoredRows(NamedTuple):
     w: np.ndarray  # (n,): weights.
 
 
-@jit(inner=True)
-def _fits(big, k, size):
-    """Whether big[k], of `rounder`, suits terms of this sum, or they are too large for any."""
-    return size == 0.0 or not size < math.inf or COARSEST * big[k] <= size <= 0.5 * big[k]
-
-
-@jit
+@jit(nogil=True)
 def _move(rows, values, leaf, alpha, big, loss, delta):
     """F += alpha values[leaf] of `ScoredRows`; overwrites its derivatives G and H. Returns the sums
-    of the weighted losses, of |G| and of H, which are the same in any order of the rows: terms are
-    rounded by big (3,), which is kept from one call to the next. Where it does not suit, it becomes
-    what suits any terms up to the largest one, and from there what suits their sum."""
+    of the weighted losses, of |G| and of H, of terms that are rounded by big (3,)."""
     F, G, H, y, w = rows
-    for turn in range(3):
-        total = sum_g = sum_h = 0.0
-        big_f, big_g, big_h = big[0], big[1], big[2]
-        for i in range(F.size):
-            f = F[i] + alpha * values[leaf[i]]
-            value, g, h = _loss(f, y[i], loss, delta)
-            F[i], G[i], H[i] = f, w[i] * g, w[i] * h
-            total += (w[i] * value + big_f) - big_f
-            sum_g += (abs(G[i]) + big_g) - big_g
-            sum_h += (H[i] + big_h) - big_h
-        if _fits(big, 0, total) and _fits(big, 1, sum_g) and _fits(big, 2, sum_h) or turn == 2:
-            break
-        alpha = 0.0
-        if turn == 0:
-            total = sum_g = sum_h = 0.0
-            for i in range(F.size):
-                value = w[i] * _loss(F[i], y[i], loss, delta)[0]
-                total, sum_g, sum_h = max(total, value), max(sum_g, abs(G[i])), max(sum_h, H[i])
-            total, sum_g, sum_h = F.size * total, F.size * sum_g, F.size * sum_h
-        big[0], big[1], big[2] = rounder(total), rounder(sum_g), rounder(sum_h)
+    total = sum_g = sum_h = 0.0
+    big_f, big_g, big_h = big[0], big[1], big[2]
+    for i in range(F.size):
+        f = F[i] + alpha * values[leaf[i]]
+        value, g, h = _loss(f, y[i], loss, delta)
+        F[i], G[i], H[i] = f, w[i] * g, w[i] * h
+        total += (w[i] * value + big_f) - big_f
+        sum_g += (abs(G[i]) + big_g) - big_g
+        sum_h += (H[i] + big_h) - big_h
     return total, sum_g, sum_h
 
 
-@jit
-def _probe(rows, values, leaf, alpha, big, loss, delta):
-    """Slope and curvature of the weighted loss in alpha at F + alpha values[leaf], in the same way;
-    big (2,) has to suit the largest terms, and what it takes off the slope's is added up, too: a
-    line search ends where little is left of the slope."""
+@jit(nogil=True)
+def _largest(rows, loss, delta):
+    """The largest of these terms."""
+    F, G, H, y, w = rows
+    top = top_g = top_h = 0.0
+    for i in range(F.size):
+        value = w[i] * _loss(F[i], y[i], loss, delta)[0]
+        top, top_g, top_h = max(top, value), max(top_g, abs(G[i])), max(top_h, H[i])
+    return top, top_g, top_h
+
+
+@jit(nogil=True)
+def _probe(rows, values, leaf, alpha, big, small, loss, delta):
+    """Slope and curvature of the weighted loss in alpha at F + alpha values[leaf], of terms rounded
+    by big (2,); what that takes off the slope's is added up, too, rounded by small: a line search
+    ends where little is left of the slope. Returns both parts of the slope, the curvature, and the
+    largest terms of each."""
     F, _, _, y, w = rows
-    for _ in range(2):
-        slope = rest = curvature = top = top_h = 0.0
-        big_g, big_h = big[0], big[1]
-        small = rounder(F.size * (big_g * 2.0**-52))
-        for i in range(F.size):
-            step = values[leaf[i]]
-            _, g, h = _loss(F[i] + alpha * step, y[i], loss, delta)
-            g, h = w[i] * g * step, w[i] * h * step * step
-            top, top_h = max(top, abs(g)), max(top_h, h)
-            first = (g + big_g) - big_g
-            slope += first
-            rest += ((g - first) + small) - small
-            curvature += (h + big_h) - big_h
-        if _fits(big, 0, F.size * top) and _fits(big, 1, F.size * top_h):
-            break
-        big[0], big[1] = rounder(F.size * top), rounder(F.size * top_h)
-    return slope + rest, curvature
+    slope = rest = curvature = top = top_h = 0.0
+    big_g, big_h = big[0], big[1]
+    for i in range(F.size):
+        step = values[leaf[i]]
+        _, g, h = _loss(F[i] + alpha * step, y[i], loss, delta)
+        g, h = w[i] * g * step, w[i] * h * step * step
+        top, top_h = max(top, abs(g)), max(top_h, h)
+        first = (g + big_g) - big_g
+        slope += first
+        rest += ((g - first) + small) - small
+        curvature += (h + big_h) - big_h
+    return slope, rest, curvature, top, top_h
 
 
-@jit
+@jit(nogil=True)
 def _fill_derivatives(G, H, unit_g, unit_h, shift, GH):
     """Derivatives as the trees want them, in whole units."""
     for i in range(G.size):
@@ -214,40 +202,157 @@ ALPHA_EPS = 2.0**-52  # It ends, too, where the bracket is this part of alpha.
 FALLS_ON = 1e-3  # The loss falls for ever where the next step is longer than this part of alpha.
 
 
+def _scored(part):
+    """What kernels need of the rows of a part."""
+    return part.F, part.G, part.H, part.target, part.weight
+
+
+def _set_scores(part, start):
+    """Keep the constant as the score of each row, and node 0 as its node."""
+    n = len(part.target)
+    part.keep("F", n)[:] = start
+    part.keep("G", n)
+    part.keep("H", n)
+    part.keep("node", n, np.int32)
+
+
+def _move_rows(part, values, alpha, big, rule):
+    return _move(_scored(part), values, part.node, alpha, big, *rule)
+
+
+def _largest_of_rows(part, rule):
+    return _largest(_scored(part), *rule)
+
+
+def _probe_rows(part, values, alpha, big, small, rule):
+    return _probe(_scored(part), values, part.node, alpha, big, small, *rule)
+
+
+def _fill_rows(part, is_curved, unit_g, unit_h, shift):
+    """Fill a part's GH with its derivatives; without a curvature weights stand for the second."""
+    second = part.H if is_curved else part.weight
+    _fill_derivatives(part.G, second, unit_g, unit_h, shift, part.GH)
+
+
+def _weights(part):
+    return part.weight
+
+
+def _high_weights(part):
+    return part.weight[part.target > 0]
+
+
+def _low_weights(part):
+    return part.weight[part.target < 0]
+
+
+def _weighted_targets(part):
+    return part.weight * part.target
+
+
+def _slopes(part):
+    return part.G
+
+
+def _fits(big, sizes):
+    """Whether big, each of `rounding`, suits terms of these sums, or they are too large for any."""
+    return all(
+        size == 0.0 or not size < math.inf or COARSEST * b <= size <= 0.5 * b
+        for b, size in zip(big.tolist(), sizes, strict=True)
+    )
+
+
 class _Scores:
-    """Scores F of some rows, the mean loss there and its derivatives: G, and as the second one H if
-    it is to be used, else the weights. `evaluate` is `_named(...)` or `_given(...)`."""
+    """Scores of the rows of all parts, each at the value of its node in the member that was added
+    last; the mean loss there, and the sums of its derivatives. The second derivative is the weight
+    if it is not to be used. `rule` is a loss of LOSSES with its delta, or a function.
 
-    def __init__(self, y, weight, start, evaluate, curved):
-        n = y.size
-        self.rows = ScoredRows(np.full(n, start), np.empty(n), np.empty(n), y, weight)
-        self.evaluate = evaluate
-        self.total = steady_sum(weight)
-        self.big = [np.full(count, rounding(self.total)) for count in (2, 3)]
-        self.curved, self.second = curved, self.rows.H if curved else weight
-        self.each = np.arange(n, dtype=np.int32)
+    Sums are the same however the rows are cut into parts, and in any order: their terms are rounded
+    by numbers that are kept from one call to the next. Where these do not suit, they become what
+    suits any terms up to the largest one, and from there what suits their sum."""
+
+    def __init__(self, parts, start, rule, curved, n_jobs=1):
+        self.parts, self.rule, self.curved, self.n_jobs = parts, rule, curved, n_jobs
+        parts.change(_set_scores, start, n_jobs=n_jobs)
+        self.total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
+        self.move_by, self.probe_by = (np.full(k, rounding(self.total)) for k in (3, 2))
         self.endless = 0  # Line searches without an end.
-        self.move(np.zeros(1), np.zeros(n, dtype=np.int32), 0.0)
+        self.move(np.zeros(1), 0.0)
 
-    def _at(self, values, leaf, alpha, keep):
-        """What `_move` returns if the step is to be kept, else `_probe`; sums that overflow are
-        infinite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.evaluate(tuple(self.rows), values, leaf, alpha, self.big[keep], keep)
+    @property
+    def rows(self):
+        """The rows, where they are in one part."""
+        return ScoredRows(*_scored(self.parts.parts[0]))
 
-    def move(self, values, leaf, alpha):
-        """F += alpha values[leaf]."""
-        total, self.sum_g, sum_h = self._at(values, leaf, alpha, True)
+    @property
+    def leaf(self):
+        """The node of each of these rows."""
+        return self.parts.parts[0].node
+
+    @leaf.setter
+    def leaf(self, node):
+        self.parts.parts[0].node = node
+
+    @property
+    def second(self):
+        """Their second derivatives as members see them."""
+        return self.rows.H if self.curved else self.rows.w
+
+    def move(self, values, alpha):
+        """Add alpha values[node] to the scores."""
+        if callable(self.rule):
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums = self.rule(self.rows, values, self.leaf, alpha, True)
+        else:
+            sums = self._move_named(values, alpha)
+        total, self.sum_g, sum_h = sums
         self.loss, self.sum_second = total / self.total, sum_h if self.curved else self.total
 
-    def search(self, values, leaf, penalty):
-        """The alpha >= 0 of least loss at F + alpha values[leaf] plus penalty alpha^2 / 2, a convex
+    def _move_named(self, values, alpha):
+        """Sums of the weighted losses, of |G| and of H after a move; what overflows is infinite."""
+        n, n_jobs = self.parts.shape[0], self.n_jobs
+        with np.errstate(over="ignore", invalid="ignore"):
+            for turn in range(3):
+                args = values, alpha, self.move_by, self.rule
+                sums = _add_up(self.parts.change(_move_rows, *args, n_jobs=n_jobs))
+                if turn == 2 or _fits(self.move_by, sums):
+                    return sums
+                alpha, sizes = 0.0, sums
+                if turn == 0:
+                    tops = self.parts.map(_largest_of_rows, self.rule, n_jobs=n_jobs)
+                    sizes = [n * max(top) for top in zip(*tops, strict=True)]
+                self.move_by = np.array([rounding(size) for size in sizes])
+
+    def _probe_named(self, values, alpha):
+        """Slope and curvature in alpha."""
+        n = self.parts.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for turn in range(2):
+                small = rounding(n * (self.probe_by[0] * 2.0**-52))
+                args = values, alpha, self.probe_by, small, self.rule
+                found = self.parts.map(_probe_rows, *args, n_jobs=self.n_jobs)
+                sizes = [n * max(top) for top in zip(*(one[3:] for one in found), strict=True)]
+                if turn == 1 or _fits(self.probe_by, sizes):
+                    break
+                self.probe_by = np.array([rounding(size) for size in sizes])
+            slope, rest, curvature = _add_up([one[:3] for one in found])
+            return slope + rest, curvature
+
+    def _at(self, values, alpha):
+        """Slope and curvature of the loss at F + alpha values[node], in alpha."""
+        if not callable(self.rule):
+            return self._probe_named(values, alpha)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.rule(self.rows, values, self.leaf, alpha, False)
+
+    def search(self, values, penalty):
+        """The alpha >= 0 of least loss at F + alpha values[node] plus penalty alpha^2 / 2, a convex
         function of it: Newton steps, and halves of the bracket, or doubles of alpha, where they
         leave it; without a curvature, secants and halves by turns. One that falls for ever is
         counted as endless; alpha is where it hardly does."""
 
         def derivatives(alpha):
-            slope, curvature = self._at(values, leaf, alpha, False)
+            slope, curvature = self._at(values, alpha)
             return slope + penalty * alpha, curvature + penalty
 
         slope, curvature = derivatives(0.0)
@@ -269,10 +374,9 @@ class _Scores:
         return alpha
 
 
-def _named(loss, delta):
-    """`_move` and `_probe` for a loss of LOSSES."""
-    rule = LOSSES[loss], float(delta)
-    return lambda *place: (_move if place[-1] else _probe)(*place[:-1], *rule)
+def _add_up(sums):
+    """Sums of all parts together, numbers that add up without rounding."""
+    return sums[0] if len(sums) == 1 else [sum(one) for one in zip(*sums, strict=True)]
 
 
 def hinge(y, f):
@@ -283,10 +387,11 @@ def hinge(y, f):
 
 
 def _given(loss, order, who):
-    """The same for a loss that is a function; it tells no curvature in alpha. Where a line search
-    goes too far for the function, the slope is infinite."""
+    """The sums of a move that is kept, or slope and curvature of one that is not, for a loss that
+    is a function; it tells no curvature in alpha. Where a line search goes too far for the
+    function, the slope is infinite."""
 
-    def evaluate(rows, values, leaf, alpha, _, keep):
+    def evaluate(rows, values, leaf, alpha, keep):
         F, G, H, y, w = rows
         step = values[leaf]
         f = F + alpha * step
@@ -373,7 +478,7 @@ def _best_step(loss, rows, step):
     return float(min(max(low, 0.0), high))
 
 
-# >>> shared: tree 10
+# >>> shared: tree 11
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -467,12 +572,31 @@ rounder = jit(rounding, inner=True)  # The same for kernels.
 
 def steady_sum(x):
     """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
+    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+
+
+def steady_total(each, pick):
+    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
+    sizes, tops = zip(*each(_size, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(x.size * np.abs(x).max(initial=0.0))
-        small = rounding(x.size * (big * 2.0**-52))
-        first = (x + big) - big
-        high, low = float(first.sum()), float((((x - first) + small) - small).sum())
+        big = rounding(sum(sizes) * max(tops))
+        small = rounding(sum(sizes) * (big * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
     return high + low if math.isfinite(high) else high
+
+
+def _size(part, pick):
+    """How many numbers there are, and the size of the largest."""
+    x = pick(part)
+    return x.size, float(np.abs(x).max(initial=0.0))
+
+
+def _rounded_sums(part, pick, big, small):
+    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
+    x = pick(part)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = (x + big) - big
+        return float(first.sum()), float((((x - first) + small) - small).sum())
 
 
 def steady(weight):
@@ -491,43 +615,96 @@ def bin_edges(X, max_bins, weight=None):
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    n, edges = len(X), []
-    rows = slice(None)
     weight = None if weight is None else steady(weight)
-    if max_bins is not None and n > BIN_ROWS:
-        i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
-        rows = i * stride + (i * 2654435761 >> 15) % stride  # One of every stride, scattered.
-    columns = np.array(X[rows].T, order="C")
-    columns.sort(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    for j, values in enumerate(columns):
-        seen = rows
-        steps = np.flatnonzero(values[1:] > values[:-1])  # None from or to NaN, which comes last.
-        if values.size < n and steps.size < max_bins:
-            seen = slice(None)  # Perhaps few values in all: then none may be overlooked.
-            values = np.sort(X[:, j])
-            steps = np.flatnonzero(values[1:] > values[:-1])
-        bins = n if max_bins is None else max_bins - missing[j]
-        if steps.size >= bins:
-            known = values.size - np.isnan(values).sum() if missing[j] else values.size
-            parts = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
-            if weight is None:
-                last = np.ceil(parts * known).astype(np.int64) - 1
-            else:
-                sums = np.cumsum(weight[seen][np.argsort(X[seen, j])][:known])
-                last = np.searchsorted(sums, parts * sums[-1])
-            steps = steps[np.searchsorted(steps, last).clip(max=steps.size - 1)]
-            steps = steps[np.diff(steps, prepend=-1) > 0]
-        low, high = values[steps], values[steps + 1]
+    if max_bins is None or len(X) <= BIN_ROWS:
+        return place_edges(X, weight, missing, max_bins)
+    rows = sampled(len(X))
+    some = None if weight is None else weight[rows]
+    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+
+
+def sampled(n):
+    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
+    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+    return i * stride + (i * 2654435761 >> 15) % stride
+
+
+def distinct(values, weight=None):
+    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
+    them; weights have to be steady."""
+    rank = None if weight is None else np.argsort(values)
+    values = np.sort(values) if rank is None else values[rank]
+    return _ends_of_runs(values, None if rank is None else weight[rank])
+
+
+def _ends_of_runs(values, weight=None):
+    """The same for values in ascending order, NaN last."""
+    known = values.size - np.isnan(values[-1:]).sum()
+    if known < values.size:
+        known = values.size - np.isnan(values).sum()
+    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
+    last = np.append(last, known - 1) if known else last
+    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+
+
+def place_edges(X, weight, missing, max_bins, whole=None):
+    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
+    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
+    edges = []
+    columns = np.array(X.T, order="C")
+    if weight is None:
+        columns.sort(axis=1)
+    for j, column in enumerate(columns):
+        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+        if whole is not None and values.size <= max_bins:
+            values, ends = whole(j)
+        cuts = np.arange(max(values.size - 1, 0))
+        bins = math.inf if max_bins is None else max_bins - missing[j]
+        if cuts.size >= bins:
+            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+            goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
+            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
+            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
+        low, high = values[cuts], values[cuts + 1]
         middle = 0.5 * low + 0.5 * high
         edges.append(np.where((low <= middle) & (middle < high), middle, low))
     return edges
 
 
-@jit
-def _encode(X, edges, n_codes, low, scale, table, codes):
+class Bins(NamedTuple):
+    """Where the bins of each of d features end, and what finds the bin of a value."""
+
+    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
+    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
+    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
+    scale: np.ndarray  # (d,): cells for each unit of a value.
+    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
+
+
+def bin_table(edges):
+    """Bins from a list of thresholds; at most 256 bins have a table."""
+    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
+    padded = np.full((len(edges), n_codes.max()), np.inf)
+    for j, edge in enumerate(edges):
+        padded[j, : edge.size] = edge
+    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
+    with np.errstate(over="ignore"):
+        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
+    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
+    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
+    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
+        with np.errstate(over="ignore"):
+            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
+        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
+    return Bins(padded, n_codes, low, scale, table)
+
+
+@jit(nogil=True)
+def _encode(X, bins, codes):
     """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
+    edges, n_codes, low, scale, table = bins
     n, d = X.shape
     for i in range(n):
         for j in range(d):
@@ -1060,14 +1237,13 @@ class Grower:
 
     def __init__(self, X, max_bins, rules, weight=None, most=0):
         (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-        self.edges = np.full((d, n_codes.max()), np.inf)
-        for j in range(d):
-            self.edges[j, : edges[j].size] = edges[j]
+        bins = bin_table(edges)
+        self.edges, n_codes = bins.edges, bins.n_codes
         if max_bins is None:
             codes, self.order = self._rank(X, edges, n_codes)
         else:
-            codes, self.order = self._cut(X, edges, n_codes), None
+            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
+            _encode(X, tuple(bins), codes)
         by_feature = np.asfortranarray(codes)
         self.is_drawn = rules.n_drawn is not None
         self.most = max(n, most)
@@ -1136,22 +1312,6 @@ class Grower:
             codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
             order[j] = np.argsort(codes[j], kind="stable")
         return codes.T, order
-
-    def _cut(self, X, edges, n_codes):
-        """Codes of at most 256 bins, row after row."""
-        ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-        with np.errstate(over="ignore"):
-            width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-        low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-        table = np.zeros((X.shape[1], BIN_CELLS + 1), dtype=np.uint8)
-        for j, edge in enumerate(edges):
-            with np.errstate(over="ignore"):
-                cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-            table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-        codes = np.empty(X.shape, dtype=np.uint8)
-        with np.errstate(over="ignore"):
-            _encode(X, self.edges, n_codes, low, scale, table, codes)
-        return codes
 
     def unit(self, size):
         """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
@@ -1275,6 +1435,344 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
 
 
 # <<< shared: tree
+
+
+# >>> shared: levels 1
+ROWS_AHEAD = 256  # So many rows are sent on before those that count are added up.
+BATCH = 2**25  # Histograms of at most so many bytes are made in a pass over the rows.
+MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
+CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
+ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows to itself.
+
+
+# -- trees level by level -----------------------------------------------------------------------
+@jit(nogil=True)
+def _pass(codes, GH, node, route, l2, hist):
+    """Send each row on to its new node, and add it to the histogram of that, if it has one.
+
+    route (nodes, 5) holds the feature of a node's split, the last code on the left, the code of
+    missing values if these go left, the left child, and the slot of its histogram or -1. Overwrites
+    node (n,) and adds to hist (slots, d, bins, 2). There are no branches on what nothing could
+    predict: rows that count are listed first.
+    """
+    n, d = codes.shape
+    if route.shape[0] == 1:
+        for i in range(n):
+            node[i] = 0
+            for j in range(d):
+                _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
+        return
+    ahead = np.empty(ROWS_AHEAD, dtype=np.int64)
+    for first in range(0, n, ROWS_AHEAD):
+        count = 0
+        for i in range(first, min(first + ROWS_AHEAD, n)):
+            k = node[i]
+            c = codes[i, route[k, 0]]
+            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+            node[i] = k
+            ahead[count] = i
+            count += route[k, 4] >= 0
+        for a in range(count):
+            i = ahead[a]
+            g, h, sums = GH[i, 0], GH[i, 1], hist[route[node[i], 4]]
+            for j in range(d):
+                _add(sums[j, codes[i, j]], g, h, l2)
+
+
+@jit(nogil=True)
+def _walk(codes, node, route):
+    """Send each row from the root to its leaf; overwrites node. All splits are in route."""
+    for i in range(node.size):
+        k = 0
+        while route[k, 1] < ALL_LEFT:
+            c = codes[i, route[k, 0]]
+            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+        node[i] = k
+
+
+@jit
+def _root(hist, shift, rules, nodes):
+    """Make the root from its histogram."""
+    rules, root = Rules(*rules), nodes[0]
+    root.g = root.h = 0
+    for c in range(hist.shape[1]):
+        g, h = _sums(hist[0], c, shift, rules.l2)
+        root.g += g
+        root.h += h
+    root.depth = root.child = root.is_cut = root.slot = 0
+    root.low, root.high = -math.inf, math.inf
+    weight = root.h >> shift
+    is_pure = rules.l2 is None and abs(root.g) == weight
+    root.is_leaf = rules.max_depth == 0 or weight == 0 or is_pure
+
+
+@jit
+def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
+    """Make the children of opened nodes, from n_nodes on, and what `_pass` has to know of them.
+
+    Overwrites route and pairs (m, 3): the smaller child, the larger one and the slot of the smaller
+    one's histogram in the pass. The larger child gets the parent's slot in the store, the other one
+    a free one. Returns how many nodes, pairs and slots of the pass there are, and free slots left.
+    """
+    data, rules = Data(*data), Rules(*rules)
+    n_pairs, n_free = 0, free.size
+    for a in range(opened.size):
+        node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
+        node.child = n_nodes
+        _open(node, left, right, data.shift, rules)
+        missing = data.n_codes[node.feature]
+        r = route[opened[a]]
+        r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
+        r[2] = missing if node.missing_left == 1 else -1
+        for k in (n_nodes, n_nodes + 1):
+            r = route[k]
+            r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
+        n_nodes += 2
+        if not (left.is_leaf and right.is_leaf):
+            mask = (1 << data.shift) - 1
+            small = node.child + 1 * ((left.h & mask) > (right.h & mask))
+            large = 2 * node.child + 1 - small
+            n_free -= 1
+            nodes[small].slot, nodes[large].slot = free[n_free], node.slot
+            route[small, 4] = n_pairs
+            pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = small, large, n_pairs
+            n_pairs += 1
+    return n_nodes, n_pairs, n_free
+
+
+@jit(nogil=True)
+def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
+    """Find the best splits of pairs of siblings: of the smaller by its histogram, of the larger by
+    what that leaves of the parent's, which is in its slot of the store. The root has no sibling.
+    A node is a leaf if its gain is too small."""
+    data, rules = Data(*data), Rules(*rules)
+    bins, found = space
+    for a in range(pairs.shape[0]):
+        small, large = pairs[a, 0], pairs[a, 1]
+        sums = hist[pairs[a, 2]]
+        if large >= 0 and not nodes[large].is_leaf:
+            rest = store[nodes[large].slot]
+            for j in range(sums.shape[0]):
+                for c in range(sums.shape[1]):
+                    rest[j, c, 0] -= sums[j, c, 0]
+                    rest[j, c, 1] -= sums[j, c, 1]
+        if not nodes[small].is_leaf:
+            store[nodes[small].slot] = sums
+        for k in (large, small):
+            if k >= 0 and not nodes[k].is_leaf:
+                node = nodes[k]
+                _find(data, rules, node, None, bins, found, store, None, None, None)
+                node.is_leaf = node.gain < min_gain
+
+
+@jit
+def _depth_first(nodes, place):
+    """The order in which `_grow` would have made the nodes: overwrites place (nodes,), the new
+    number of each."""
+    stack = np.empty(nodes.size, dtype=np.int64)
+    stack[0] = place[0] = 0
+    count, size = 1, 1 - nodes[0].is_leaf
+    while size > 0:
+        size -= 1
+        node = nodes[stack[size]]
+        place[node.child], place[node.child + 1] = count, count + 1
+        count += 2
+        small = np.int64(node.slot)
+        for k in (2 * node.child + 1 - small, small):
+            stack[size] = k
+            size += 1 - nodes[k].is_leaf
+
+
+def _code_rows(part, bins):
+    """Keep the codes of a part's rows, and space for their derivatives and nodes. Reads X."""
+    codes = part.keep("codes", part.X.shape, np.uint8)
+    part.keep("GH", (len(codes), 2), np.int64)
+    part.keep("node", len(codes), np.int32)
+    with np.errstate(over="ignore"):
+        _encode(part.X, tuple(bins), codes)
+
+
+def _send_on(part, route, l2, shape):
+    """`_pass` over a part; returns the histograms, (slots, d, bins, 2)."""
+    hist = np.zeros(shape, dtype=np.int64)
+    _pass(part.codes, part.GH, part.node, route, l2, hist)
+    return hist
+
+
+def _walk_rows(part, route):
+    """The same as all passes of a tree, but for the histograms."""
+    _walk(part.codes, part.node, route)
+
+
+def _edge_rows(part, n, weigh):
+    """What `bin_edges` needs of a part: rows that decide, weights, features that lack values, and
+    whether there are more rows. Reads X."""
+    name, big = weigh
+    rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
+    low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
+    rows = rows[low:high] - part.start
+    with np.errstate(over="ignore", invalid="ignore"):
+        missing = np.isnan(part.X.sum(axis=0))
+    weight = None if name is None else (getattr(part, name)[rows] + big) - big
+    return np.asarray(part.X[rows]), weight, missing
+
+
+def _tally(part, j, weigh):
+    """`distinct` of feature j in a part, with the sum of each value. Reads X."""
+    name, big = weigh
+    weight = None if name is None else (getattr(part, name) + big) - big
+    values, ends = distinct(np.array(part.X[:, j]), weight)
+    return values, np.diff(ends, prepend=0.0)
+
+
+def edges_of_parts(parts, max_bins, weigh):
+    """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
+    steady."""
+    n = parts.shape[0]
+    rows, weights, missing = zip(*parts.map(_edge_rows, n, weigh), strict=True)
+
+    def whole(j):
+        values, sums = map(np.concatenate, zip(*parts.map(_tally, j, weigh), strict=True))
+        values, place = np.unique(values, return_inverse=True)
+        return values, np.cumsum(np.bincount(place, sums, values.size))
+
+    weight = None if weigh[0] is None else np.concatenate(weights)
+    missing = np.any(missing, axis=0)
+    is_sample = n > BIN_ROWS
+    return place_edges(
+        np.concatenate(rows), weight, missing, max_bins, whole if is_sample else None
+    )
+
+
+class Levels(Grower):
+    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a pass over the rows
+    costs a level. Histograms are whole numbers, so that the trees are the same to the last bit.
+
+    parts : have GH (n, 2), which is to be filled before `grow`, and after it the node of each row
+    place : after `grow`, the number in the tree of each of these nodes
+    """
+
+    def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
+        (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
+        bins = bin_table(edges_of_parts(parts, max_bins, weigh))
+        self.edges, n_codes = bins.edges, bins.n_codes
+        parts.change(_code_rows, bins, n_jobs=n_jobs)
+        shift = n.bit_length()
+        self.full = 2.0 ** (SUM_BITS - shift)
+        none = np.empty((0, d), dtype=np.uint8)
+        self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
+        self.rules = rules._replace(
+            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
+            max_leaves=rules.max_leaves or 0, n_drawn=d, few=-1,
+        )  # fmt: skip
+        self.columns = None
+        self.shape = d, int(n_codes.max()) + 1, 2
+        self.store = np.empty((1, *self.shape), dtype=np.int64)
+        self.space = np.empty(self.shape[1:], np.int64), np.empty(self.shape[1], np.int32)
+        self.most_open = max(1, BATCH // (8 * self.store[0].size))
+
+    def grow(self):
+        """Grow a tree on GH; returns its nodes, as `Grower` does."""
+        mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
+        route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
+        hist = self._send(route, 1)
+        _root(hist[0], self.data.shift, tuple(self.rules), nodes)
+        min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
+        self.free = np.arange(1, len(self.store))
+        pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
+        while True:
+            self._find(nodes, pairs, hist, min_gain)
+            found = pairs[:, 1::-1].ravel()  # The larger one first, as in `_grow`.
+            found = found[found >= 0]
+            is_leaf = nodes["is_leaf"][found] == 1
+            self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
+            opened += found[~is_leaf].tolist()
+            if not opened or n_nodes == 2 * self.rules.max_leaves - 1:
+                break
+            chosen = self._choose(nodes, opened)
+            if n_nodes + 2 * len(chosen) > len(nodes):
+                last, nodes = nodes, np.zeros(2 * len(nodes) + 2 * len(chosen), dtype=GROWING)
+                nodes[: len(last)] = last
+            n_nodes, pairs, route = self._open(nodes, n_nodes, chosen, route)
+            hist = self._send(route, len(pairs))
+        nodes["is_leaf"][opened] = 1  # There are enough leaves: what is open is one, too.
+        self.parts.shorten(mark, _walk_rows, self._route(nodes[:n_nodes]))
+        return self._in_order(nodes[:n_nodes])
+
+    def _route(self, nodes):
+        """All splits of a tree, for `_walk`."""
+        inner, route = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
+        missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
+        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["code"], ALL_LEFT)
+        route[:, 2], route[:, 3] = missing, nodes["child"]
+        return route
+
+    def _send(self, route, slots):
+        """A pass over all rows; returns the histograms of all parts together."""
+        args = route, self.rules.l2, (slots, *self.shape)
+        first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs)
+        for hist in others:
+            first += hist
+        return first
+
+    def _find(self, nodes, pairs, hist, min_gain):
+        """Find the splits of new nodes; the threads of the parts share them."""
+        args = tuple(self.data), tuple(self.rules), nodes
+        more = hist, self.store, self.space, min_gain
+        pool = getattr(self.parts, "_pool", None)
+        if pool is None or len(pairs) < 2:
+            return _find_pairs(*args, pairs, *more)
+        count = min(len(self.parts.parts), len(pairs))
+        for job in [pool.submit(_find_pairs, *args, pairs[a::count], *more) for a in range(count)]:
+            job.result()
+
+    def _choose(self, nodes, opened):
+        """Take those to be split next off the list: all, if they are not too many, or with a limit
+        of leaves the one of the highest gain."""
+        last = len(opened) - 1
+        if not self.rules.max_leaves:
+            chosen = opened[-self.most_open :]
+            del opened[-self.most_open :]
+            return np.array(chosen)
+        for a in range(last):
+            if nodes["gain"][opened[a]] > nodes["gain"][opened[last]]:
+                opened[a], opened[last] = opened[last], opened[a]
+        return np.array([opened.pop()])
+
+    def _open(self, nodes, n_nodes, chosen, route):
+        """Make the children of these nodes; returns their number, the pairs and the next route."""
+        if len(self.free) < len(chosen):
+            more = len(self.store) + len(chosen)
+            self.free = np.append(np.arange(len(self.store), len(self.store) + more), self.free)
+            space = np.empty((more, *self.shape), dtype=np.int64)
+            self.store = np.concatenate([self.store, space])
+        route[:, 0], route[:, 1], route[:, 2] = 0, ALL_LEFT, -1
+        route[:, 3], route[:, 4] = np.arange(len(route)), -1
+        route = np.append(route, np.empty((2 * len(chosen), 5), np.int32), axis=0)
+        pairs = np.empty((len(chosen), 3), dtype=np.int64)
+        args = tuple(self.data), tuple(self.rules), route, pairs
+        n_nodes, n_pairs, n_free = _sprout(nodes, n_nodes, chosen, self.free, *args)
+        barren = nodes["child"][chosen]
+        barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
+        self.free = np.append(self.free[:n_free], nodes["slot"][chosen[barren]])
+        return n_nodes, pairs[:n_pairs], route
+
+    def _in_order(self, nodes):
+        """The nodes as `_grow` would have numbered them; sets `place`."""
+        self.place = np.arange(len(nodes))
+        if not self.rules.max_leaves and len(nodes) > 1:
+            child, mask = nodes["child"], (1 << self.data.shift) - 1
+            rows = nodes["h"] & mask
+            nodes["slot"] = child + (rows[child] > rows[np.minimum(child + 1, len(nodes) - 1)])
+            _depth_first(nodes, self.place)
+            nodes["child"] = np.where(nodes["is_leaf"] == 1, 0, self.place[child])
+            ordered = np.zeros_like(nodes)
+            ordered[self.place] = nodes
+            return ordered
+        return nodes.copy()
+
+
+# <<< shared: levels
 
 
 # >>> shared: cache 1
@@ -1808,7 +2306,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 1
+# >>> shared: blocks 2
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -1826,7 +2324,8 @@ class Parts:
     """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then a change is repeated for a part that was lost."""
+    be files, or on other machines, and then changes are repeated for a part that was lost; from a
+    `mark` on, `shorten` has one step repeated in place of all since."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
@@ -1844,6 +2343,12 @@ class Parts:
 
     change = map
 
+    def mark(self):
+        """None: nothing is ever lost here."""
+
+    def shorten(self, mark, step, *args):
+        """Nothing is ever repeated."""
+
     def __enter__(self):
         return self
 
@@ -1858,12 +2363,16 @@ def are_blocks(X):
 
 
 def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels and the weight of each, and whether
-    a row has none."""
+    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
+    lacks by rounding, and whether a row has no weight."""
     checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
     labels, codes = np.unique(y, return_inverse=True)
-    totals = [math.fsum(weight[codes == k]) for k in range(labels.size)]
+    totals = np.empty((labels.size, 2))
+    for k in range(labels.size):
+        own = weight[codes == k]
+        totals[k, 0] = math.fsum(own)
+        totals[k, 1] = math.fsum([*own, -totals[k, 0]])
     return X.shape, labels, totals, not weight.all()
 
 
@@ -1891,7 +2400,7 @@ def check_blocks(model, blocks, n_jobs=1):
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     model._check_classes(classes)
     each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k]) for k in range(2)])
+    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
     if not totals.sum() < BOUND:
         raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
@@ -2350,56 +2859,103 @@ class _Boosted(_Nested):
     }
 
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and y (n,); sample_weight multiply the loss."""
+    def fit(self, X, y=None, sample_weight=None):
+        """Train on X (n, d) and y (n,), or on row blocks; sample_weight multiply the loss."""
         self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        n_columns = self._check_features()
-        if not weight.all():  # No row without weight may place a threshold.
-            X, y, weight = (part[weight > 0] for part in (X, y, weight))
         rng, unseen = np.random.default_rng(self._seed()), None
-        if self.early_stopping:
-            X, y, weight, held_out = self._hold_out(X, y, weight, rng)
-        # Algorithm 2, line 1: H_0, the best constant.
-        start, delta = self._start(y, weight)
-        scores = self._score_rows(y, weight, start, delta)
-        self._check_sums(scores)
-        if self.early_stopping:
-            unseen = self._score_rows(*held_out[1:], start, delta)
-        is_tree, is_weighted = isinstance(self.base, str), self._is_weighted(sample_weight)
-        learner = self._tree_learner if is_tree else self._learner
-        train, outputs = learner(X, scores, n_columns, is_weighted, rng)
-        members = _Members(start)
-        self.trace_, self.validation_trace_ = [], []
-        t, best, reason = 0, 0, ""
-        while not reason:
-            # Lines 3 to 5: the member h_t, fitted to the slopes at H_t-1, which the scores hold.
-            member, step, penalty, is_whole = train()
-            # Lines 6 and 7: its weight alpha_t, and H_t = H_t-1 + learning_rate alpha_t h_t.
-            alpha = self.learning_rate * self._alpha(scores, step, penalty)
-            members.add(member, alpha)
-            scores.move(*step, alpha)
-            t += 1
+        if are_blocks(X):
+            is_weighted, held_out = self._check_row_blocks(X, y, sample_weight), None
+            n_columns, rows = self.n_features_in_, nullcontext(X)
+        else:
+            X, y, weight = self._check_fit(X, y, sample_weight)
+            is_weighted, n_columns = self._is_weighted(sample_weight), self._check_features()
+            if not weight.all():  # No row without weight may place a threshold.
+                X, y, weight = (part[weight > 0] for part in (X, y, weight))
+            if self.early_stopping:
+                X, y, weight, held_out = self._hold_out(X, y, weight, rng)
+            rows = Parts(X, y, weight, self._threads_for(X, n_columns))
+        with rows as parts:
+            # Algorithm 2, line 1: H_0, the best constant.
+            start, delta = self._start(parts)
+            scores = self._score_rows(parts, start, delta)
+            self._check_sums(scores)
+            if self.early_stopping:
+                unseen = self._score_rows(Parts(*held_out), start, delta)
+                unseen.leaf = np.arange(len(held_out[0]), dtype=np.int32)
+            is_tree = isinstance(self.base, str)
+            learner = self._tree_learner if is_tree else self._learner
+            train, outputs = learner(scores, n_columns, is_weighted, rng)
+            members = _Members(start)
+            self.trace_, self.validation_trace_ = [], []
+            t, best, reason = 0, 0, ""
+            while not reason:
+                # Lines 3 to 5: the member h_t, fitted to the slopes at H_t-1, which scores hold.
+                member, values, penalty, is_whole = train()
+                # Lines 6 and 7: its weight alpha_t; H_t = H_t-1 + learning_rate alpha_t h_t.
+                alpha = self.learning_rate * self._alpha(scores, values, penalty)
+                members.add(member, alpha)
+                scores.move(values, alpha)
+                t += 1
 
-            # The loss there, and on the rows held out: is it the last round?
-            if unseen:
-                unseen.move(outputs(member, held_out[0]), unseen.each, alpha)
-                self.validation_trace_.append(unseen.loss)
-                best = int(np.argmin(self.validation_trace_)) + 1
-            if self._show(t, scores.loss, members):
-                reason = STOPPED
-            elif is_whole and (alpha == 0.0 or self._is_idle(member, *step)):
-                reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
-            elif min(scores.sum_g, scores.sum_second) < NO_SLOPE:
-                reason = NO_SPLIT if is_tree else NO_STEP
-            elif unseen and t - best >= self.n_iter_no_change:
-                reason = ENOUGH
-            elif t == self.n_estimators:
-                reason = GROWN if is_tree else TRAINED
+                # The loss there, and on the rows held out: is it the last round?
+                if unseen:
+                    unseen.move(outputs(member, held_out[0]), alpha)
+                    self.validation_trace_.append(unseen.loss)
+                    best = int(np.argmin(self.validation_trace_)) + 1
+                if self._show(t, scores.loss, members):
+                    reason = STOPPED
+                elif is_whole and (alpha == 0.0 or self._is_idle(member, values)):
+                    reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
+                elif min(scores.sum_g, scores.sum_second) < NO_SLOPE:
+                    reason = NO_SPLIT if is_tree else NO_STEP
+                elif unseen and t - best >= self.n_iter_no_change:
+                    reason = ENOUGH
+                elif t == self.n_estimators:
+                    reason = GROWN if is_tree else TRAINED
         self._keep(members, best or t, reason)
         if scores.endless:
             self._warn_of_endless(scores.endless, t)
         return self
+
+    def _lacks(self):
+        """What would have to be set for members to need sums over rows only; None: nothing."""
+        if not isinstance(self.base, str):
+            return "base='tree'"
+        if self.loss in KINKED or callable(self.loss):
+            return f"another loss, such as {self._smooth}"
+        wanted = {"subsample": 1.0, "early_stopping": False}
+        for name, value in wanted.items():
+            if getattr(self, name) != value:
+                return f"{name}={value}"
+        return "max_bins of at most 256" if self.max_bins is None else None
+
+    def _threads_for(self, X, n_columns):
+        """How many threads are worth their while."""
+        is_slow = self.max_leaf_nodes or n_columns < X.shape[1]
+        is_slow = is_slow or self.max_depth is None or self.max_depth > MOST_LEVELS
+        if is_slow or self._lacks() not in (None, "early_stopping=False"):
+            return 1
+        return max(1, min(self._threads(), X.size // CELLS_A_THREAD))
+
+    def _check_row_blocks(self, blocks, y, sample_weight):
+        """Check what is asked of row blocks, and the blocks; returns whether they have weights."""
+        who, lacks = type(self).__name__, self._lacks()
+        if y is not None or sample_weight is not None:
+            raise ValueError(f"{who}: row blocks hold y and sample_weight: call fit(blocks)")
+        if self._estimator_type == "regressor":
+            raise ValueError(f"{who}: row blocks are for two classes; call fit(X, y)")
+        if lacks:
+            raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
+        is_weighted = check_blocks(self, blocks, self._threads())
+        if self._check_features() < self.n_features_in_:
+            raise ValueError(f"{who}: on row blocks no features are drawn: set max_features=1.0")
+        if self.verbose:
+            (n, d), depth = blocks.shape, self.max_depth or "some"
+            print(
+                f"{who}: {len(blocks)} blocks, {n} rows; X, {8 * n * d:,} bytes, is read 3 times, "
+                f"then a tree takes {depth} + 3 passes over up to {n * (d + 60):,} bytes"
+            )
+        return is_weighted
 
     def votes(self, X):
         """Output of every member, (n, T + 1); the first is the constant to start from."""
@@ -2512,20 +3068,22 @@ class _Boosted(_Nested):
             )
         return share if isinstance(share, (int, np.integer)) else max(1, round(share * d))
 
-    def _score_rows(self, y, weight, start, delta):
+    def _score_rows(self, parts, start, delta):
         """Rows with the constant as their scores."""
         loss = hinge if self.loss == "hinge" else self.loss
         if callable(loss):
-            evaluate = _given(loss, self.order, type(self).__name__)
+            rule = _given(loss, self.order, type(self).__name__)
         else:
-            evaluate = _named(loss, delta)
-        return _Scores(y, weight, start, evaluate, self.order == 2 and loss != "huber")
+            rule = LOSSES[loss], float(delta)
+        is_curved = self.order == 2 and loss != "huber"
+        return _Scores(parts, start, rule, is_curved, self._threads())
 
-    def _search_start(self, y, weight, start, delta):
+    def _search_start(self, parts, start, delta):
         """The best constant, by a line search from a first one."""
-        scores = self._score_rows(y, weight, start, delta)
-        side = 1.0 if steady_sum(scores.rows.G) < 0 else -1.0
-        return start + side * scores.search(np.full(1, side), 0 * scores.each, 0.0)
+        scores = self._score_rows(parts, start, delta)
+        slope = steady_total(partial(parts.map, n_jobs=self._threads()), _slopes)
+        side = 1.0 if slope < 0 else -1.0
+        return start + side * scores.search(np.full(1, side), 0.0)
 
     def _hold_out(self, X, y, weight, rng):
         """X, y, weight to train on, and a list of them to decide when to stop; of each class."""
@@ -2556,40 +3114,52 @@ class _Boosted(_Nested):
             rows = np.flatnonzero(chosen)
         return columns, rows
 
-    def _tree_learner(self, X, scores, n_columns, is_weighted, rng):
-        """Functions to train a tree, () -> its nodes, values and each row's place among them, the
+    def _tree_learner(self, scores, n_columns, is_weighted, rng):
+        """Functions to train a tree, () -> its nodes, the values that rows of each node get, the
         penalty on its weight, whether nothing was drawn; and to apply it to other rows."""
-        monotone = self.monotonic_cst
+        monotone, parts = self.monotonic_cst, scores.parts
         rules = Rules(
             max_depth=self.max_depth, min_leaf=self.min_samples_leaf,
             max_leaves=self.max_leaf_nodes, l2=0.0,
             monotone=None if monotone is None else np.array(monotone, dtype=np.int64),
         )  # fmt: skip
-        grower = Grower(X, self.max_bins, rules, scores.rows.w if is_weighted else None)
         of_classes = callable(self.loss) and self._estimator_type == "classifier"
         has_penalty = self.order == 1 and (of_classes or self.loss in ENDLESS)
+        is_one = isinstance(parts, Parts) and len(parts.parts) == 1
+        if is_one:
+            X = parts.parts[0].X
+            grower = Grower(X, self.max_bins, rules, scores.rows.w if is_weighted else None)
+        else:
+            weigh = ("weight", rounding(scores.total)) if is_weighted else (None, 0.0)
+            grower = Levels(parts, self.max_bins, rules, weigh, self._threads())
 
         def train():
-            columns, rows = self._drawn(*X.shape, n_columns, rng)
+            columns, rows = self._drawn(*parts.shape, n_columns, rng) if is_one else (None, None)
             part = grower
             if columns is not None:
                 part = grower.fork(columns)
                 part.data = part.data._replace(GH=grower.data.GH)
             tree, penalty = self._tree(part, rows, scores), 0.0
-            values, leaf = tree["value"].copy(), part.space.leaf
+            values = tree["value"].copy()
             if has_penalty:
                 leaves = values[tree["child"] == 0]
                 penalty = self.l2 * float(leaves @ leaves)
             if rows is not None:
-                values, leaf = _outputs(tree, X), scores.each
-            return tree, (values, leaf), penalty, columns is None and rows is None
+                values, scores.leaf = _outputs(tree, X), np.arange(len(X), dtype=np.int32)
+            elif is_one:
+                scores.leaf = part.space.leaf
+            elif len(values) > 1:
+                values = values[grower.place]
+            return tree, values, penalty, columns is None and rows is None
 
         return train, _outputs
 
-    def _learner(self, X, scores, n_columns, is_weighted, rng):
+    def _learner(self, scores, n_columns, is_weighted, rng):
         """The same for copies of an object, which come with their columns. As the trees they are
         fitted to -G / H, by least squares with the weights H."""
         instead = ("set order=1",) if scores.curved else ()
+        X = scores.parts.parts[0].X
+        scores.leaf = np.arange(len(X), dtype=np.int32)
 
         def train():
             columns, rows = self._drawn(*X.shape, n_columns, rng)
@@ -2600,23 +3170,27 @@ class _Boosted(_Nested):
             weight = H if scores.curved or is_weighted else None
             Z = X[some] if columns is None else X[some][:, columns]
             member = fit_member(seeded_copy(self.base, rng), Z, r, weight, *instead), columns
-            step = self._output(member, X), scores.each
-            return member, step, 0.0, columns is None and rows is None
+            return member, self._output(member, X), 0.0, columns is None and rows is None
 
         return train, self._output
 
     def _tree(self, grower, rows, scores):
-        """The tree of a round, finished; its nodes are the leaves that grower.space.leaf tells."""
+        """The tree of a round, finished; its nodes are the leaves of the rows."""
         unit_g = grower.unit(max(scores.sum_g, NO_SLOPE))
         unit_h = grower.unit(scores.sum_second)
-        data = grower.data
-        _fill_derivatives(scores.rows.G, scores.second, unit_g, unit_h, data.shift, data.GH)
+        shift = grower.data.shift
         least = self.min_child_weight * unit_h * (1.0 - UNITS_OFF)
         grower.rules = grower.rules._replace(
             l2=float(self.l2 * unit_h), min_weight=int(min(max(1.0, least), grower.full))
         )
-        nodes = grower.grow(rows)
-        weight = nodes["h"][0] >> data.shift
+        if isinstance(grower, Levels):
+            args = scores.curved, unit_g, unit_h, shift
+            scores.parts.change(_fill_rows, *args, n_jobs=self._threads())
+            nodes = grower.grow()
+        else:
+            _fill_derivatives(scores.rows.G, scores.second, unit_g, unit_h, shift, grower.data.GH)
+            nodes = grower.grow(rows)
+        weight = nodes["h"][0] >> shift
         if weight == 0:  # Those of the sample are all settled.
             return np.zeros(1, dtype=NODE)
         tree, _ = grower.pack([nodes])
@@ -2626,18 +3200,17 @@ class _Boosted(_Nested):
             self._search_leaves(tree, slice(None) if rows is None else rows, grower, scores)
         return tree
 
-    def _alpha(self, scores, step, penalty):
+    def _alpha(self, scores, values, penalty):
         """The weight of a member, before the learning rate: of order 1 that of least loss."""
         if self.order == 2:
             return 1.0
         if self.loss not in KINKED:
-            return scores.search(*step, penalty)
+            return scores.search(values, penalty)
         if isinstance(self.base, str):
             return 1.0  # Each leaf has been searched for its own.
-        values, leaf = step
-        return max(0.0, _best_step(self.loss, scores.rows, values[leaf]))
+        return max(0.0, _best_step(self.loss, scores.rows, values[scores.leaf]))
 
-    def _is_idle(self, member, values, leaf):
+    def _is_idle(self, member, values):
         """Whether a member changes nothing, or is a tree without a split."""
         if isinstance(self.base, str) and self.loss not in KINKED:
             return len(member) == 1
@@ -2934,12 +3507,14 @@ class GradientBoosting(_Boosted):
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, y, weight):
+    def _start(self, parts):
         """The best constant, and a delta, which no loss here has."""
-        high, low = steady_sum(weight[y > 0]), steady_sum(weight[y < 0])
+        each = partial(parts.map, n_jobs=self._threads())
+        high, low = steady_total(each, _high_weights), steady_total(each, _low_weights)
         if callable(self.loss):
-            return self._search_start(y, weight, 0.0, 1.0), 1.0
+            return self._search_start(parts, 0.0, 1.0), 1.0
         if self.loss == "hinge":
+            y, weight = parts.parts[0].target, parts.parts[0].weight
             rows = ScoredRows(np.zeros(y.size), None, None, y, weight)
             return _best_step(self.loss, rows, np.ones(y.size)), 1.0
         if self.loss == "squared":
@@ -3015,21 +3590,26 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, y, weight):
+    def _start(self, parts):
         """The best constant and delta; a line search from the median finds it for Huber's loss, and
         for one that is a function."""
+        each = partial(parts.map, n_jobs=self._threads())
         if self.loss == "squared":
-            return steady_sum(weight * y) / steady_sum(weight), 1.0
+            return steady_total(each, _weighted_targets) / steady_total(each, _weights), 1.0
+        y, weight = (
+            np.concatenate([getattr(part, name) for part in parts.parts])
+            for name in ("target", "weight")
+        )
         start = _quantile(y, weight, 0.5)
         if self.loss == "absolute":
             return start, 1.0
         if callable(self.loss):
-            return self._search_start(y, weight, start, 1.0), 1.0
+            return self._search_start(parts, start, 1.0), 1.0
         rest = np.abs(y - start)
         off = rest > 0.0  # Many rows may be at the median, and delta has to be above 0.
         middle = _quantile(rest[off], weight[off], 0.5) if off.any() else 1.0
         self.delta_ = float(middle if self.delta is None else self.delta)
-        return self._search_start(y, weight, start, self.delta_), self.delta_
+        return self._search_start(parts, start, self.delta_), self.delta_
 
     def predict(self, X):
         """Number for each row, (n,)."""

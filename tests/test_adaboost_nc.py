@@ -794,20 +794,29 @@ def naive_round(D, y, h, votes, t, lam):
     return D[h != y].sum(), alpha, new.sum(), np.maximum(new / new.sum(), 1e-100)
 
 
+def one_part(y, D, votes):
+    """Rows in the midst of a run."""
+    parts = adaboost_nc.Parts(np.zeros((y.size, 1)), y, D)
+    vars(parts.parts[0]).update(D=D, votes=votes, P=np.empty(y.size))
+    return parts
+
+
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 def test_weights_that_would_vanish_are_kept(lam):
     """All members are right on row 0: its weight falls, but not below the floor, and so it comes
     back soon once members are wrong there."""
-    y, votes, P = np.array([1.0, 1, -1, -1, 1, -1]), np.zeros(6, dtype=np.int32), np.empty(6)
+    y, votes = np.array([1.0, 1, -1, -1, 1, -1]), np.zeros(6, dtype=np.int32)
     D, signs, low = np.full(6, 1 / 6), np.array([-1, 1], dtype=np.int8), 1.0
+    parts = one_part(y, D, votes)
     for t in range(1, 2001):
         h = np.where(np.arange(6) == 1 + t % 5, -y, y)
         if t > 1200:
             h[0] = -y[0]
         expected = naive_round(D, y, h, votes, t, lam)
         after = votes + h * (lam > 0)  # without a penalty they are not needed
-        found = adaboost_nc._boost(D, y, (h > 0).astype(np.int32), signs, votes, t, lam, 1.0, P)
+        parts.parts[0].node = (h > 0).astype(np.int32)
+        found = adaboost_nc._boost(parts, signs, t, lam, 1.0, 1)
         if not found[-1]:
             break
         assert_allclose(found[:3], expected[:3], rtol=1e-9)
@@ -836,9 +845,10 @@ def test_what_is_no_better_than_guessing(lam, p, D, useful):
     """Two rows, the first right, with a penalty of p^lam, before member 2."""
     y, h = np.array([1.0, -1.0]), np.array([1, 1], dtype=np.int32)
     votes = np.where(np.array(p) == 1.0, 1, -1).astype(np.int32)
-    before, D, P = votes.copy(), np.array(D) / sum(D), np.empty(2)
-    start, signs = D.copy(), np.array([-1, 1], dtype=np.int8)
-    _, alpha, _, found = adaboost_nc._boost(D, y, h, signs, votes, 2, lam, 1.0, P)
+    before, D = votes.copy(), np.array(D) / sum(D)
+    start, signs, parts = D.copy(), np.array([-1, 1], dtype=np.int8), one_part(y, D, votes)
+    parts.parts[0].node = h
+    _, alpha, _, found = adaboost_nc._boost(parts, signs, 2, lam, 1.0, 1)
     assert found == useful
     if useful:
         assert alpha > 0 and D[1] > start[1] and (votes == before + (lam > 0)).all()
