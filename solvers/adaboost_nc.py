@@ -172,7 +172,8 @@ def _boost(parts, signs, t, lam, top, n_jobs):
     big = rounding(size)
     small = rounding(n * (big * 2.0**-52))
     sums = parts.map(_sum_rows, signs, lam, big, small, n_jobs=n_jobs)
-    whole, wrong, whole_rest, wrong_rest = map(sum, zip(*sums, strict=True))
+    sums = sums[0] if len(sums) == 1 else map(sum, zip(*sums, strict=True))
+    whole, wrong, whole_rest, wrong_rest = sums
     right, wrong = (whole - wrong) + (whole_rest - wrong_rest), wrong + wrong_rest
     error = error if lam > 0.0 else wrong
     useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
@@ -2622,7 +2623,7 @@ class AdaBoostNC(_Nested):
         A row of weight 2 is two rows (one for min_samples_leaf and prune), one of weight 0 none.
         """
         self._check_params()
-        rng, n_jobs, lam = np.random.default_rng(self._seed()), self._threads(), float(self.lam)
+        rng, n_jobs = np.random.default_rng(self._seed()), self._threads()
         if are_blocks(X):
             is_weighted, rows = self._check_row_blocks(X, y, sample_weight), nullcontext(X)
         else:
@@ -2633,7 +2634,7 @@ class AdaBoostNC(_Nested):
             rows = Parts(X, y, weight, self._threads_for(X))
         with rows as parts:
             total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
-            parts.change(_set_weights, total, lam, n_jobs=n_jobs)
+            parts.change(_set_weights, total, float(self.lam), n_jobs=n_jobs)
             if isinstance(self.base, str):
                 train, pack = self._tree_learner(parts, is_weighted)
             else:
@@ -2642,6 +2643,7 @@ class AdaBoostNC(_Nested):
 
     def _run(self, parts, train, pack, rng):
         """Table I: one member after the other."""
+        n_jobs, lam = self._threads(), float(self.lam)
         members, alphas, errors, logs = [], [], [], []
         top = 0.0
         self.trace_, self.reason_ = [], ""
@@ -2654,9 +2656,7 @@ class AdaBoostNC(_Nested):
                 if self.mode == "resample":
                     counts = _draw_rows(parts.parts[0].D, parts.parts[0].target, rng)
                 member, signs = train(counts)
-                error, alpha, Z, useful = _boost(
-                    parts, signs, t, float(self.lam), top or 1.0, self._threads()
-                )
+                error, alpha, Z, useful = _boost(parts, signs, t, lam, top or 1.0, n_jobs)
                 if useful:
                     break
             if not useful:

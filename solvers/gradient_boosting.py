@@ -256,10 +256,10 @@ def _slopes(part):
 
 def _fits(big, sizes):
     """Whether big, each of `rounding`, suits terms of these sums, or they are too large for any."""
-    return all(
-        size == 0.0 or not size < math.inf or COARSEST * b <= size <= 0.5 * b
-        for b, size in zip(big.tolist(), sizes, strict=True)
-    )
+    for b, size in zip(big.tolist(), sizes, strict=True):
+        if size != 0.0 and size < math.inf and not COARSEST * b <= size <= 0.5 * b:
+            return False
+    return True
 
 
 class _Scores:
@@ -326,23 +326,24 @@ class _Scores:
     def _probe_named(self, values, alpha):
         """Slope and curvature in alpha."""
         n = self.parts.shape[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            for turn in range(2):
-                small = rounding(n * (self.probe_by[0] * 2.0**-52))
-                args = values, alpha, self.probe_by, small, self.rule
-                found = self.parts.map(_probe_rows, *args, n_jobs=self.n_jobs)
-                sizes = [n * max(top) for top in zip(*(one[3:] for one in found), strict=True)]
-                if turn == 1 or _fits(self.probe_by, sizes):
-                    break
-                self.probe_by = np.array([rounding(size) for size in sizes])
-            slope, rest, curvature = _add_up([one[:3] for one in found])
-            return slope + rest, curvature
+        for turn in range(2):
+            small = rounding(n * (self.probe_by[0] * 2.0**-52))
+            args = values, alpha, self.probe_by, small, self.rule
+            found = self.parts.map(_probe_rows, *args, n_jobs=self.n_jobs)
+            slope, rest, curvature, top, top_h = found[0]
+            if len(found) > 1:
+                slope, rest, curvature = _add_up([one[:3] for one in found])
+                top, top_h = (max(one[k] for one in found) for k in (3, 4))
+            sizes = n * top, n * top_h
+            if turn == 1 or _fits(self.probe_by, sizes):
+                return slope + rest, curvature
+            self.probe_by = np.array([rounding(size) for size in sizes])
 
     def _at(self, values, alpha):
         """Slope and curvature of the loss at F + alpha values[node], in alpha."""
-        if not callable(self.rule):
-            return self._probe_named(values, alpha)
         with np.errstate(over="ignore", invalid="ignore"):
+            if not callable(self.rule):
+                return self._probe_named(values, alpha)
             return self.rule(self.rows, values, self.leaf, alpha, False)
 
     def search(self, values, penalty):
@@ -3188,7 +3189,9 @@ class _Boosted(_Nested):
             scores.parts.change(_fill_rows, *args, n_jobs=self._threads())
             nodes = grower.grow()
         else:
-            _fill_derivatives(scores.rows.G, scores.second, unit_g, unit_h, shift, grower.data.GH)
+            part = scores.parts.parts[0]
+            second = part.H if scores.curved else part.weight
+            _fill_derivatives(part.G, second, unit_g, unit_h, shift, grower.data.GH)
             nodes = grower.grow(rows)
         weight = nodes["h"][0] >> shift
         if weight == 0:  # Those of the sample are all settled.
