@@ -13,17 +13,6 @@ from solvers import METHODS
 
 RENAMED = {"cv": "inner_cv"}  # parameters whose flags the protocol has taken
 READ = ("label", "positive", "drop", "encoding", "decimal", "delimiter")  # how data are read
-EXAMPLES = """examples:
-  python cli.py datasets
-  python cli.py exrm --data sonar
-  python cli.py exrm --data my.csv --label species --save model.npz
-  python cli.py adaboost --data sonar --plot members.png
-  python cli.py voting --data wine --members exrm,adaboost,bayes
-  python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
-  python cli.py compare --data sonar,heart --methods exrm,drm:mu=0,nu=0.3,bagging --out results
-  python cli.py reproduce exrm-table1 --quick
-  python cli.py predict --model model.npz --data new.csv --out predictions.csv
-"""
 
 
 # -- flags -----------------------------------------------------------------------------------------
@@ -57,7 +46,7 @@ def add_data_flags(parser, trials, more=""):
     kind = outputs.names if more else str
     add("--data", required=True, type=kind, metavar=f"NAME|FILE{more}", help="data set, see "
         "`cli.py datasets`, or file: CSV, TSV, LIBSVM or .npz; NAME:A-vs-B takes two classes, "
-        "NAME:A-vs-rest one against the others")
+        "NAME:A-vs-rest one against the others; methods with --scheduler take a directory of files")
     add("--label", metavar="COLUMN", help="label column of a file, by name or number from 0 "
         "[default: label, class, target or y, else the last]")
     add("--positive", metavar="CLASS", help="the positive class; of several, against the rest")
@@ -85,6 +74,9 @@ def add_method_flags(parser, command):
     own = f"{scale}, or as --base wants it" if "base" in defaults else scale
     text = f"scaling of the features, learned on the training rows [default {own}]"
     add("--scale", choices=SCALES, help=text)
+    if command in methods.IN_BLOCKS:
+        text = "of Dask, for --data DIR: local:N starts N processes, tcp://HOST:PORT is a scheduler"
+        add("--scheduler", metavar="WHERE", help=text)
     text = "train on all rows afterwards and write the model, for `cli.py predict`"
     to("--save", type=outputs.output, metavar="MODEL", help=text)
     to("--plot", type=outputs.picture, metavar="FILE", help="draw into this .png, .pdf or .svg")
@@ -157,7 +149,7 @@ def build_parser(argv):
     """Build the parser; of the methods, only the one that argv starts with gets its flags."""
     parser = Parser(
         prog="cli.py", description="Train and test diverse ensembles of classifiers.",
-        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=methods.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     text = outputs.version() if "--version" in argv[:1] else ""
     parser.add_argument("--version", action="version", version=text)
@@ -210,6 +202,12 @@ def run_method(args):
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = specify(args, args.command, params=params, scale=args.scale)
+    where, flags = getattr(args, "scheduler", None), ("trials", "cv", "scale", "plot", "picture")
+    if experiment.check_parts(spec, where, **{flag: getattr(args, flag) for flag in flags}):
+        with outputs.progress(1, args.quiet) as (callback, _):
+            record, saved = experiment.parts(spec, where, args.save, callback)
+        result = report.collect([record], args.argv, saved)
+        return outputs.tell(args, result, report.method_report(result))
     data = experiment.read(spec)
     kind = pictures.choose(args.plot, args.picture, args.command)
     besides = pictures.plan(kind, spec, data)

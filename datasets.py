@@ -6,6 +6,7 @@
     load("linear:10000x20")           a generator: planted linear rule, 10000 rows, 20 columns
 
 Files are CSV and its relatives, LIBSVM text, both plain or gzipped, and .npz with arrays X and y.
+`blocks` makes row blocks, for fits on more rows than memory holds: of arrays, a directory, or Dask.
 Every bad input raises DataError with one line that says what is wrong, where, and what to do.
 """
 
@@ -19,11 +20,15 @@ import os
 import re
 import shlex
 import statistics
+import struct
+import tempfile
+import uuid
 import zipfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -129,8 +134,16 @@ RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
 
 
 def locate(name_or_path) -> Path | None:
-    """Return the file that `load` would read; None for a generated set."""
-    return _path(_split_rule(name_or_path)[0])
+    """Return the file that `load` would read, or directory of `blocks`; None of a generated set."""
+    base = _split_rule(name_or_path)[0]
+    return Path(base) if is_directory(base) else _path(base)
+
+
+def is_directory(name_or_path) -> bool:
+    """Whether this is a directory, as `blocks` takes one, and no data set of that name."""
+    base = os.fsdecode(name_or_path)
+    known = base.lower() in _aliases() or base.lower() in _extra_sets()
+    return not known and os.path.isdir(base)
 
 
 def _path(base):
@@ -638,19 +651,13 @@ def _svm_columns(path, indices, schema, drop):
 
 def _read_npz(path, trained):
     """Read the arrays X (n, d) and y (n,) of an .npz file; with a schema y may be absent."""
-    try:
+    with _unpacking(path):
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > 16 * MAX_CELLS:  # A float has 8 bytes; labels and others may have as many again.
             raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
         with np.load(path, allow_pickle=False) as archive:
             X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
-    except DataError:
-        raise
-    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives.
-        cause = " ".join(str(error).split())
-        hint = "write it with numpy.savez(path, X=X, y=y)"
-        raise DataError(f"{path}: not an .npz file of plain arrays ({cause}); {hint}") from None
     if X is None or (y is None and not trained):
         raise DataError(f"{path}: needs two arrays called X and y")
     X, y = np.asarray(X), None if y is None else np.asarray(y)
@@ -659,6 +666,19 @@ def _read_npz(path, trained):
     if y is not None and (y.shape != X.shape[:1] or y.dtype.kind not in "biufU"):
         raise DataError(f"{path}: y must be {len(X)} labels, one per row, got {y.dtype} {y.shape}")
     return _array_table(str(path), X, y)
+
+
+@contextmanager
+def _unpacking(path):
+    """Turn whatever goes wrong with an .npz file into a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives.
+        cause = " ".join(str(error).split())
+        hint = "write it with numpy.savez(path, X=X, y=y)"
+        raise DataError(f"{path}: not an .npz file of plain arrays ({cause}); {hint}") from None
 
 
 def _array_table(where, X, y):
@@ -973,9 +993,21 @@ IDENTIFIER_ROWS = 20
 
 
 def _dataset(
-    table, name, label=None, positive=None, schema=None, drop=(), rule=None, categorical=""
+    table,
+    name,
+    label=None,
+    positive=None,
+    schema=None,
+    drop=(),
+    rule=None,
+    categorical="",
+    labels=None,
 ):
-    """Choose the columns, describe them unless a schema does, encode features and labels."""
+    """Choose the columns, describe them unless a schema does, encode features and labels.
+
+    A list `labels` means that the table is a part of the training set, which may lack classes: y
+    are codes into this list, to which labels are added that it lacks.
+    """
     trained = schema is not None
     found = [_find(table, column, optional=trained) for column in drop]
     table.dropped = {j for j in found if j is not None}
@@ -990,17 +1022,25 @@ def _dataset(
         text = {j for j in features if table.names[j] in coded}
     if not features:
         raise DataError(f"{table.where}: no feature columns; a table needs features and a label")
+    if labels is not None and target is None:
+        raise DataError(f"{table.where}: has no labels, as the first part has; add their column")
     table.read(text if target is None else text | {target})
     if len(table.lines) < (1 if trained else 2):
         raise DataError(f"{table.where}: rows of data: {len(table.lines)}, too few to use")
-    if not trained:
+    if not trained or labels is not None:
         _leave_out_unlabelled(table, target)
+    if not trained:
         kinds = [_describe(table, j, j in text) for j in features]
         place = sum(j < target for j in features)
-        schema = [*kinds[:place], _describe_label(table, target, rule, positive), *kinds[place:]]
+        own = {"name": table.names[target], "kind": "label", "levels": [], "members": []}
+        own = own if labels is not None else _describe_label(table, target, rule, positive)
+        schema = [*kinds[:place], own, *kinds[place:]]
     known = next(column for column in schema if column["kind"] == "label")
-    X, feature_names = _encode(table, features, kinds)
-    y = None if target is None else _code(table, target, known, rule)
+    X, feature_names = _encode(table, features, kinds, strict=labels is not None)
+    if labels is not None:
+        y = _collect(table.columns[target], labels)
+    else:
+        y = None if target is None else _code(table, target, known, rule)
     if y is not None and (others := y == OTHER).any():
         table.notes.append(f"rows of other classes left out: {others.sum()}")
         X, y = X[~others], y[~others]
@@ -1135,8 +1175,11 @@ def _check_typing(table, j, odd):
         raise table.error(j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row)
 
 
-def _encode(table, features, kinds):
-    """Return X and its column names: a column per number, an indicator per level of a category."""
+def _encode(table, features, kinds, strict=False):
+    """Return X and its column names: a column per number, an indicator per level of a category.
+
+    A level that is not among these gets no indicator, or, if strict, is an error.
+    """
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
     widest, hint = max(zip(sizes, features, strict=True)), {}
     if widest[0] > 1:
@@ -1159,6 +1202,10 @@ def _encode(table, features, kinds):
             position = {level: i for i, level in enumerate(kind["levels"], k)}
             at = np.array([position.get(text, -1) for text in column])
             X[at >= 0, at[at >= 0]] = 1.0
+            if strict and (at < 0).any():
+                wrong = f"{_cut(column[row := int(at.argmin())])!r} is not in the first part"
+                known = f"which has {_listing(kind['levels'])}; all levels must occur there"
+                raise table.error(j, f"{wrong}, {known}", row)
             unseen += (at < 0).sum()
             names += [f"{kind['name']}={level}" for level in kind["levels"]]
     if (large := (X >= BOUND) | (X <= -BOUND)).any():
@@ -1264,18 +1311,25 @@ def _describe_label(table, j, rule, positive):
     if positive is not None:
         groups = _regroup(table.where, groups, (str(positive), "rest"))
 
-    values = [_number(name) for name in groups]
-    real = None not in values and not all(value.is_integer() for value in values)
-    if len(groups) > (MAX_REAL_CLASSES if real else MAX_CLASSES):
-        counts = f"{len(groups)} distinct labels"
-        raise table.error(j, f"{counts} look like a regression target; choose a class column")
-    if len(groups) < 2:
-        raise table.error(j, f"only one class, {_listing(groups)}; two are needed to learn")
+    if trouble := _trouble(groups):
+        raise table.error(j, trouble)
     for name, members in groups.items():
         if len(members) > 1:
             table.notes.append(f"classes merged into {name!r}: {_listing(members)}")
     members = list(groups.values())
     return {"name": table.names[j], "kind": "label", "levels": list(groups), "members": members}
+
+
+def _trouble(groups):
+    """Say why these cannot be the classes; None if they can."""
+    values = [_number(name) for name in groups]
+    real = None not in values and not all(value.is_integer() for value in values)
+    if len(groups) > (MAX_REAL_CLASSES if real else MAX_CLASSES):
+        counts = f"{len(groups)} distinct labels"
+        return f"{counts} look like a regression target; choose a class column"
+    if len(groups) < 2:
+        return f"only one class, {_listing(groups)}; two are needed to learn"
+    return None
 
 
 def _regroup(where, groups, rule):
@@ -1331,6 +1385,15 @@ def _code(table, j, known, rule):
     code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
     code_of[GAP] = UNLABELLED
     return np.fromiter(map(code_of.__getitem__, column), np.int64, len(column))
+
+
+def _collect(column, labels):
+    """Return codes of texts into the list `labels`, to which those are added that it lacks."""
+    codes = {label: k for k, label in enumerate(labels)}
+    for text in dict.fromkeys(column):
+        codes.setdefault(text, len(codes))
+    labels[:] = codes
+    return np.fromiter(map(codes.__getitem__, column), np.int64, len(column))
 
 
 def class_weights(text, classes) -> dict:
@@ -1506,6 +1569,499 @@ def splits(
                 yield np.flatnonzero(part != fold), np.flatnonzero(part == fold)
 
     return draw()
+
+
+# -- row blocks ------------------------------------------------------------------------------------
+#
+# A fit on blocks asks for sums over rows only. It calls `map(step, *args)` for what a step returns
+# for each block, and `change` where the step changes what a block keeps; a step is a function of a
+# module, step(block, *args). Here blocks are in memory or mapped files; perf/remote.py has those on
+# the workers of Dask.
+
+HIDDEN = (".", "_")  # how the names of files begin that are no parts
+NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def blocks(source, y=None, sample_weight=None, client=None, coded=False, **reading):
+    """Make row blocks, which `fit` of several methods takes in place of X and y.
+
+    Parameters
+    ----------
+    source : a list of tuples (X, y) or (X, y, sample_weight) of arrays, which stay in memory; or a
+        directory of parts, in the order of their names (part2 before part10): either .npz files
+        with arrays X, y and perhaps sample_weight, or CSV, TSV or LIBSVM text, plain or gzipped; or
+        a Dask array X, whose chunks of rows are the blocks.
+    y, sample_weight : arrays, or Dask arrays, where source is a Dask array; else None.
+    client : a distributed.Client: the blocks live on its workers, which read the files themselves,
+        by the same paths. None: here, and those of a Dask array on the client that is the default
+        one, if there is one.
+    coded : whether y of .npz files become codes, as of text; they do with the option positive.
+    reading : options of `load` for text: label, positive, drop, encoding, decimal, delimiter.
+
+    Blocks of a directory are out of core: what is float64 in an .npz file without compression is
+    mapped where it is; anything else is converted once, part by part, into files without a name in
+    the directory for temporary files (TMPDIR), which go with the object. So do arrays that steps
+    keep. numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
+
+    Of text the first part says what the columns are, and y are codes into the attribute `classes`,
+    the classes of all parts; without codes this is None and y is what was stored or given.
+    `blocks[:5]` are the first five.
+    """
+    if isinstance(source, str | os.PathLike):
+        _refuse(y, sample_weight)
+        parts, notes = _file_parts(source, coded, reading)
+    elif hasattr(source, "dask") and hasattr(source, "rechunk"):
+        parts, notes, client = [*_chunk_parts(source, y, sample_weight)], [], client or _client()
+    elif isinstance(source, list | tuple) and source:
+        _refuse(y, sample_weight)
+        parts, notes = [_array_part(k, given) for k, given in enumerate(source)], []
+    else:
+        kinds = "a list of tuples (X, y), a directory or a Dask array"
+        hint = "; for rows in memory call fit(X, y)" if hasattr(source, "__array__") else ""
+        raise DataError(f"blocks: source must be {kinds}, got {type(source).__name__}{hint}")
+    if client is None:
+        return Blocks(parts, notes, reading.get("positive"))
+    from perf import remote
+
+    return remote.Blocks(client, parts, notes, reading.get("positive"))
+
+
+def _refuse(y, sample_weight):
+    if y is not None or sample_weight is not None:
+        hint = "blocks of arrays and files have their own"
+        raise DataError(f"blocks: y and sample_weight are for Dask arrays; {hint}")
+
+
+class Rows:
+    """What a part holds: X, y, sample_weight or None. Of text, y are codes into `labels`, until
+    `recode`. `stored`: whether it is out of core."""
+
+    def __init__(self, X, y, sample_weight=None, labels=None, stored=False):
+        self.X, self.y, self.sample_weight, self.stored = X, y, sample_weight, stored
+        self.labels = labels
+
+    def recode(self, codes):
+        """Make y codes of classes; `codes` are those of the labels, None where nothing is to do."""
+        if self.labels is not None and codes is not None:
+            self.y[:] = np.array([codes[label] for label in self.labels])[self.y]
+            self.labels = None
+
+    def facts(self):
+        return Facts(*self.X.shape, self.sample_weight is not None, self.labels)
+
+
+class Facts(NamedTuple):
+    """What must be known of a part before the first step."""
+
+    n: int
+    d: int
+    is_weighted: bool
+    labels: list | None = None
+
+
+class Block:
+    """Some rows: X, y and sample_weight or None; start rows come before them. Steps keep with it,
+    as attributes, what they need again."""
+
+    def __init__(self, rows, start):
+        self.X, self.y, self.sample_weight, self.start = rows.X, rows.y, rows.sample_weight, start
+        self._rows = rows
+
+    def keep(self, name, shape, dtype=np.float64):
+        """An array of zeros that is kept as an attribute; out of core if the rows are."""
+        setattr(self, name, None)  # the one before goes first
+        setattr(self, name, _room(shape, dtype) if self._rows.stored else np.zeros(shape, dtype))
+        return getattr(self, name)
+
+
+class Blocks:
+    """Row blocks here: in memory, or mapped files.
+
+    shape : (n, d)
+    is_weighted : whether rows have weights
+    classes : names of the classes that y are codes of; None: y is what was given
+    schema : of y as codes, with which `load` reads a file in the same form; else None
+    notes : what a user should know
+    """
+
+    def __init__(self, parts, notes=(), positive=None):
+        rows, self.notes = [part.open() for part in parts], [*notes]
+        facts = [part.facts() for part in rows]
+        self.classes, codes = common_classes(facts, parts[0].title, positive)
+        self.schema = common_schema(parts[0], facts[0].d, self.classes, codes)
+        for part in rows:
+            part.recode(codes)
+        self._set(rows, [part.title for part in parts], facts)
+
+    def _set(self, rows, titles, facts):
+        self.shape, starts, self.is_weighted = combine(titles, facts)
+        self._blocks = [Block(part, start) for part, start in zip(rows, starts, strict=True)]
+        self.titles, self._pools = titles, {}
+
+    def map(self, step, *args, n_jobs=1):
+        """[step(block, *args) for each block], n_jobs of them at a time."""
+        threads = min(n_jobs if n_jobs and n_jobs > 0 else os.cpu_count(), len(self))
+        if threads == 1:
+            return [step(block, *args) for block in self._blocks]
+        if threads not in self._pools:
+            self._pools[threads] = ThreadPoolExecutor(threads)
+        return [*self._pools[threads].map(lambda block: step(block, *args), self._blocks)]
+
+    change = map
+
+    def mark(self):
+        """A place among the changes, for `shorten`; here no change is ever repeated."""
+
+    def shorten(self, mark, step, *args):
+        """Let one step stand for the changes since a mark where they must be repeated."""
+
+    def clear(self):
+        """Let go what steps have kept."""
+        self._blocks = [Block(block._rows, block.start) for block in self._blocks]
+
+    def __len__(self):
+        return len(self._blocks)
+
+    def __getitem__(self, some):
+        """Blocks of the same rows, some of them, that share nothing that is kept."""
+        chosen, some_blocks = self.titles[slice_of(some)], self._blocks[some]
+        new = object.__new__(Blocks)
+        new.notes, new.classes, new.schema = self.notes, self.classes, self.schema
+        rows = [block._rows for block in some_blocks]
+        new._set(rows, chosen, [part.facts() for part in rows])
+        return new
+
+
+def slice_of(some):
+    if not isinstance(some, slice):
+        raise TypeError(f"blocks are chosen by a slice, as blocks[:3], got {some!r}")
+    return some
+
+
+def combine(titles, facts):
+    """Check that parts fit together; return (n, d), the rows before each, and whether weighted."""
+    if not facts:
+        raise DataError("blocks: none chosen; at least one is needed")
+    for title, part in zip(titles, facts, strict=True):
+        if not part.n:
+            raise DataError(f"{title}: has no rows; leave it out")
+        if part.d != facts[0].d:
+            other = f"{titles[0]} has {facts[0].d}"
+            raise DataError(f"{title}: has {part.d} columns and {other}; make them the same")
+        if part.is_weighted != facts[0].is_weighted:
+            one, other = (titles[0], title) if facts[0].is_weighted else (title, titles[0])
+            raise DataError(f"{other}: has no sample_weight, as {one} has; all need it, or none")
+    starts = np.cumsum([0, *(part.n for part in facts)]).tolist()
+    return (starts[-1], facts[0].d), starts[:-1], facts[0].is_weighted
+
+
+def common_classes(facts, where, positive=None):
+    """Return the classes of all parts of text and {label: code}; None twice of other parts."""
+    found = {label: label for part in facts for label in part.labels or ()}
+    if facts[0].labels is None:
+        return None, None
+    if all(_number(label) is not None for label in found):
+        found = {label: _shortest(label) for label in found}
+    groups = {name: [name] for name in _ordered({*found.values()})}
+    if positive is not None:
+        groups = _regroup(where, groups, (str(positive), "rest"))
+    if trouble := _trouble(groups):
+        raise DataError(f"{where} and the other parts: {trouble}")
+    code = {name: k for k, members in enumerate(groups.values()) for name in members}
+    return [*groups], {label: code[name] for label, name in found.items()}
+
+
+def common_schema(part, d, classes, codes):
+    """The schema of all parts, if their labels have codes: that of one, with the classes of all."""
+    if classes is None:
+        return None
+    members = [{} for _ in classes]
+    for label, code in codes.items():
+        members[code][_shortest(label)] = True
+    known = {"levels": classes, "members": [[*names] for names in members]}
+    own = getattr(part, "schema", None)
+    if own is None:
+        own = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(d)]
+        own.append({"name": "label", "kind": "label"})
+    return [column | known if column["kind"] == "label" else column for column in own]
+
+
+def _room(shape, dtype):
+    """Zeros in a file without a name: it goes with the array, even if the process is killed."""
+    array = np.zeros(0, dtype)
+    size = int(np.prod(shape)) * array.itemsize
+    if not size:
+        return np.zeros(shape, dtype)
+    with tempfile.TemporaryFile() as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)  # to lack room later would end the process
+        except AttributeError:  # another system
+            pass
+        except OSError as error:
+            why = f"{size} bytes do not fit ({error.strerror}); set TMPDIR to a larger disk"
+            raise DataError(f"{tempfile.gettempdir()}: {why}") from None
+        return np.asarray(np.memmap(file, array.dtype, "w+", shape=shape))
+
+
+def _stow(array, dtype=None):
+    """Copy an array into a file without a name."""
+    array = np.asarray(array)
+    room = _room(array.shape, dtype or array.dtype)
+    room[...] = array
+    return room
+
+
+# -- parts of row blocks ---------------------------------------------------------------------------
+
+
+class ArrayPart(NamedTuple):
+    """Arrays in memory."""
+
+    key: str
+    title: str
+    arrays: tuple
+
+    def open(self):
+        X, y, weight = self.arrays
+        return Rows(np.ascontiguousarray(X, dtype=float), y, weight)
+
+    def facts(self):
+        X, _, weight = self.arrays
+        return Facts(*X.shape, weight is not None)
+
+
+def _array_part(k, given):
+    title = f"block {k} of the list"
+    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+        what = f"got {type(given).__name__}"
+        raise DataError(f"{title}: must be a tuple (X, y) or (X, y, sample_weight), {what}")
+    X, y, weight = (None if part is None else np.asarray(part) for part in (*given, None)[:3])
+    _check_arrays(title, X, y, weight)
+    return ArrayPart(uuid.uuid4().hex, title, (X, y, weight))
+
+
+def _check_arrays(title, X, y, weight):
+    """Raise DataError unless these, or the headers of these, are rows with labels."""
+    if X is None or y is None:
+        raise DataError(f"{title}: needs X and labels y, and has no {'X' if X is None else 'y'}")
+    if len(X.shape) != 2 or X.dtype.kind not in "biuf":
+        raise DataError(f"{title}: X must be a table of numbers, got {X.dtype} {X.shape}")
+    if y.shape[:1] != X.shape[:1] or len(y.shape) > 2 or y.dtype.kind not in "biufUOS":
+        wrong = f"got {y.dtype} {y.shape}"
+        raise DataError(f"{title}: y must be {X.shape[0]} labels, one per row, {wrong}")
+    if weight is not None and (weight.shape != X.shape[:1] or weight.dtype.kind not in "biuf"):
+        wrong = f"got {weight.dtype} {weight.shape}"
+        raise DataError(f"{title}: sample_weight must be {X.shape[0]} numbers, {wrong}")
+
+
+class _Header(NamedTuple):
+    """An array in an .npz file; offset is where its data begin, None where these are packed."""
+
+    shape: tuple
+    dtype: np.dtype
+    offset: int | None
+
+
+class NpzPart(NamedTuple):
+    """An .npz file; what can be is mapped where it is. If `coded`, y are codes, as of text."""
+
+    key: str
+    title: str
+    coded: bool
+
+    def open(self):
+        """X, y and the weights, mapped; converted ones are in files without a name."""
+        path, headers = self.title, self._headers()
+        arrays = []
+        for name, header in headers.items():
+            if header is None:
+                arrays.append(None)
+            elif header.offset is None or (name != "y" and header.dtype != np.float64):
+                with _unpacking(path), np.load(path, allow_pickle=False) as file:
+                    arrays.append(_stow(file[name], None if name == "y" else float))
+            else:
+                place = header.dtype, "r", header.offset, header.shape
+                arrays.append(np.asarray(np.memmap(path, *place)))
+        if not self.coded:
+            return Rows(*arrays, stored=True)
+        X, y, weight = arrays
+        labels, codes = np.unique(y, return_inverse=True)
+        return Rows(X, _stow(codes.ravel()), weight, labels.astype(str).tolist(), stored=True)
+
+    def facts(self):
+        """What the headers tell; nothing where the labels are needed."""
+        headers = None if self.coded else self._headers()
+        return headers and Facts(*headers["X"].shape, headers["sample_weight"] is not None)
+
+    def _headers(self):
+        """The arrays of the file by name, checked; None for one that is absent."""
+        path, found = self.title, {"X": None, "y": None, "sample_weight": None}
+        with _unpacking(path), zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+            for info in archive.infolist():
+                if (name := info.filename.removesuffix(".npy")) not in found:
+                    continue
+                with archive.open(info) as member:
+                    read = NPY_HEADERS[np.lib.format.read_magic(member)]
+                    shape, by_column, dtype = read(member)
+                    begin = member.tell()
+                file.seek(info.header_offset + 26)  # the lengths of name and extra field
+                begin += info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+                whole = info.compress_type == zipfile.ZIP_STORED and 0 not in shape
+                whole = whole and not (by_column and len(shape) > 1) and not dtype.hasobject
+                found[name] = _Header(shape, dtype, begin if whole else None)
+        _check_arrays(path, *found.values())
+        return found
+
+
+class TextPart(NamedTuple):
+    """CSV, TSV or LIBSVM text, read in the way of the first part."""
+
+    key: str
+    title: str
+    schema: list
+    reading: dict
+
+    def open(self):
+        labels = []
+        data = _read_part(self.title, labels, schema=self.schema, **self.reading)
+        return Rows(_stow(data.X), _stow(data.y), labels=labels, stored=True)
+
+    def facts(self):
+        """Nothing is known before it is read."""
+
+
+def _read_part(path, labels, label=None, schema=None, drop=(), **reading):
+    """As `load` for a part of text, whose y are codes into the list of labels."""
+    table = _open(_File(Path(path), **reading), label, schema, drop)
+    data = _dataset(table, _stem(Path(path)), label, schema=schema, drop=drop, labels=labels)
+    dropped = [table.names[j] for j in sorted(table.dropped)]
+    return replace(data, reading={"drop": dropped, **reading})
+
+
+def _file_parts(source, coded, reading):
+    """The files of a directory as parts, in natural order, and notes on them."""
+    paths, options = _paths(source), {"encoding": "utf-8", "decimal": ".", "delimiter": None}
+    options |= {key: given for key, given in reading.items() if key not in ("positive", "schema")}
+    label, drop = options.pop("label", None), options.pop("drop", ())
+    try:
+        _check_reading(**options)
+    except TypeError:
+        known = "label, positive, drop, encoding, decimal and delimiter"
+        raise DataError(f"blocks: options are {known}, got {_listing(reading)}") from None
+    if _suffix(paths[0]) == ".npz":
+        if wrong := reading.keys() - {"positive"}:
+            hint = f"leave out {_listing(sorted(wrong))}"
+            raise DataError(f"{source}: .npz parts are read in one way only; {hint}")
+        coded = coded or "positive" in reading
+        return [NpzPart(uuid.uuid4().hex, str(path.resolve()), coded) for path in paths], []
+    drop = [drop] if isinstance(drop, str | int) else [*drop]
+    wide, drop = _widest(paths, options, label, drop)
+    first = _read_part(paths[0], [], label=label, schema=wide, drop=drop, **options)
+    how = first.schema, first.reading
+    return [TextPart(uuid.uuid4().hex, str(path.resolve()), *how) for path in paths], first.notes
+
+
+def _paths(source):
+    """List the parts of a directory."""
+    folder = Path(source)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such directory; give one that holds the parts of the data")
+    with _reading(folder):
+        paths = [path for path in folder.iterdir() if not path.name.startswith(HIDDEN)]
+    if not paths:
+        raise DataError(f"{folder}: holds no parts; they are .npz, CSV, TSV or LIBSVM files")
+    for path in sorted(paths):
+        if _suffix(path) not in SUFFIXES or not path.is_file():
+            hint = "move it away, or convert it to .npz, CSV, TSV or LIBSVM"
+            raise DataError(f"{path}: is no part that can be read; {hint}")
+    if len({_suffix(path) == ".npz" for path in paths}) > 1:
+        raise DataError(f"{folder}: holds .npz files and text; labels differ there, use one kind")
+    return sorted(paths, key=_natural)
+
+
+def _natural(path):
+    """A key that sorts names with their numbers by value: part2 before part10."""
+    pieces = re.split(r"(\d+)", path.name)
+    return [int(piece) if k % 2 else piece for k, piece in enumerate(pieces)], path.name
+
+
+def _widest(paths, options, label, drop):
+    """A schema with the features of all parts of LIBSVM text, None of tables; and what to drop."""
+    spans = []
+    for path in paths:
+        table = _open(_File(path, **options), label, None, drop)
+        if not table.fixed:
+            return None, drop
+        numbers = [int(name[1:]) for name in table.names[1:]]
+        spans += [numbers[0], numbers[-1]] if numbers else []
+    if not spans:
+        raise DataError(f"{paths[0]}: no part has a feature; LIBSVM text is label index:value ...")
+    names = ["label", *(f"x{j}" for j in range(min(spans), max(spans) + 1))]
+    whole = _Table(str(paths[0]), names, None, label=0, fixed=True)
+    dropped = [names[_find(whole, column)] for column in drop]
+    kinds = ["label", *["number"] * (len(names) - 1)]
+    schema = [
+        {"name": name, "kind": kind, "levels": []} | ({"members": []} if kind == "label" else {})
+        for name, kind in zip(names, kinds, strict=True)
+        if name not in dropped
+    ]
+    return schema, dropped
+
+
+class ChunkPart(NamedTuple):
+    """A chunk of rows of a Dask array; `chunk` will give X, y and the weights."""
+
+    key: str
+    title: str
+    chunk: object
+    known: Facts
+
+    def open(self):
+        X, y, weight = self.chunk.compute()
+        _check_arrays(self.title, X, y, weight)
+        weight = None if weight is None else _stow(weight, float)
+        return Rows(_stow(X, float), _stow(y), weight, stored=True)
+
+    def facts(self):
+        return self.known
+
+
+def _chunk_parts(X, y, sample_weight):
+    """Yield the chunks of rows of a Dask array as parts."""
+    import dask
+
+    if X.ndim != 2 or np.isnan(X.shape).any():
+        hint = "call X.compute_chunk_sizes() where they are unknown"
+        raise DataError(f"blocks: X must be 2-D with known sizes, got shape {X.shape}; {hint}")
+    if y is None:
+        raise DataError("blocks: a Dask array X needs labels y")
+    X = X.rechunk({1: -1})
+    sizes, columns = X.chunks[0], []
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None and np.shape(given) != (len(X),):
+            raise DataError(f"blocks: {name} must have shape ({len(X)},), got {np.shape(given)}")
+        if hasattr(given, "to_delayed"):
+            columns.append(given.rechunk((sizes,)).to_delayed().ravel())
+        else:
+            given = None if given is None else np.asarray(given)
+            cuts = np.cumsum([0, *sizes])
+            parts = zip(cuts[:-1], cuts[1:], strict=True)
+            columns.append([None if given is None else given[a:b] for a, b in parts])
+    parts = zip(X.to_delayed().ravel(), *columns, sizes, strict=True)
+    for k, (*chunk, n) in enumerate(parts):
+        known = Facts(n, X.shape[1], sample_weight is not None)
+        yield ChunkPart(uuid.uuid4().hex, f"chunk {k}", dask.delayed(tuple)(chunk), known)
+
+
+def _client():
+    """The default client of Dask, or None."""
+    with suppress(ImportError, ValueError):
+        import distributed
+
+        return distributed.default_client()
 
 
 # -- generators ------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def task(cell, expected, name):
     from distributed import get_client, get_worker
 
     address = get_worker().address
-    _compare(address, facts(), expected)
+    need_same(address, facts(), expected)
     try:
         _need_same_data(cell)
     except Exception as error:
@@ -119,7 +119,7 @@ def task(cell, expected, name):
     return record
 
 
-def _compare(address, theirs, ours):
+def need_same(address, theirs, ours):
     """Refuse a worker that differs from what is here."""
     found = [f"{key} {theirs[key]} and not {ours[key]}" for key in ours if theirs[key] != ours[key]]
     if found:
@@ -150,9 +150,9 @@ def run(cells, where):
         return
     import distributed
 
-    with _connect(where) as client:
-        crew, ours, topic = _Crew(client, where), facts(), uuid.uuid4().hex
-        _admit(client, crew, ours)
+    with connect(where) as client:
+        crew, ours, topic = Crew(client, where), facts(), uuid.uuid4().hex
+        admit(client, crew, ours)
         waiting, busy, done, lost = collections.deque(cells), {}, queue.SimpleQueue(), 0
         client.subscribe_topic(topic, lambda event: done.put(json.loads(event[1])))
         while waiting or busy:
@@ -178,7 +178,7 @@ def run(cells, where):
             except distributed.scheduler.KilledWorker as error:
                 record, lost = _killed(cell, error), lost + 1
             except (distributed.CancelledError, OSError):
-                raise _gone(where) from None
+                raise gone(where) from None
             except Exception as error:
                 text = f"{workers.describe(cell)} could not be run: {workers.told(error)}"
                 raise ChildProcessError(f"{text}; {workers.GOES_ON}") from None
@@ -189,33 +189,34 @@ def run(cells, where):
             yield record
 
 
-class _Crew:
+class Crew:
     """The workers of a cluster, counted from time to time."""
 
-    def __init__(self, client, where):
-        self.client, self.where, self.size = client, where, 0
+    def __init__(self, client, where, then=workers.GOES_ON):
+        self.client, self.where, self.then = client, where, then
+        self.threads = {}  # {address: number of threads} of the workers
         self.counted, self.seen = -PULSE, time.monotonic()
 
     def count(self):
         """The number of workers; there may be none for a while, and the scheduler must be there."""
         now = time.monotonic()
         if now < self.counted + PULSE:
-            return self.size
+            return len(self.threads)
         try:
             if self.client.status != "running":
                 raise OSError
-            self.size, self.counted = len(self.client.nthreads()), now
+            self.threads, self.counted = self.client.nthreads(), now
         except OSError:
-            raise _gone(self.where) from None
-        if self.size:
+            raise gone(self.where, self.then) from None
+        if self.threads:
             self.seen = now
         elif now > self.seen + PATIENCE:
             none = f"the scheduler {self.where} has had no workers for {PATIENCE:g} s"
-            raise ChildProcessError(f"{none}; {HINT}; {workers.GOES_ON}")
-        return self.size
+            raise ChildProcessError(f"{none}; {HINT}; {self.then}")
+        return len(self.threads)
 
 
-def _admit(client, crew, ours):
+def admit(client, crew, ours):
     """Wait for workers, and refuse one that differs; of those that are busy, their tasks will."""
     import distributed
 
@@ -231,14 +232,14 @@ def _admit(client, crew, ours):
         distributed.wait(list(asked.values()), timeout=REACH)
     for address, future in asked.items():
         if future.status == "finished":
-            _compare(address, future.result(timeout=REACH), ours)
+            need_same(address, future.result(timeout=REACH), ours)
         elif future.status == "error":
             text = f"worker {address} cannot be used: {workers.told(future.exception(REACH))}"
             raise ChildProcessError(f"{text}; {HINT}")
 
 
 @contextlib.contextmanager
-def _connect(where):
+def connect(where):
     """A client of the cluster, which is started here if it is a local one."""
     import dask
     import distributed
@@ -300,5 +301,5 @@ def _killed(cell, error):
     return workers.failed(cell, text)
 
 
-def _gone(where):
-    return ConnectionError(f"the scheduler {where} has gone away; {workers.GOES_ON}")
+def gone(where, then=workers.GOES_ON):
+    return ConnectionError(f"the scheduler {where} has gone away; {then}")

@@ -16,7 +16,7 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -200,15 +200,19 @@ def save(spec, path, data=None, callback=None):
     with _caught(data) as said:
         prep, X = _prepare(model, data.X, spec.scale)
         model.fit(X, data.y)
+    _write(model, path, spec, data, data.name, prep)
+    return {"rows": len(data.y), "path": str(path), "warnings": said}
+
+
+def _write(model, path, spec, data, name, prep):
     notes = {
-        "data": data.name,
+        "data": name,
         "label": spec.read.get("label"),
         "classes": data.classes,
         "schema": data.schema,
         "preprocess": prep.to_dict(),
     }
     model.save(path, notes=notes)
-    return {"rows": len(data.y), "path": str(path), "warnings": said}
 
 
 def apply(path, source, **read):
@@ -315,7 +319,7 @@ def _prepare(model, X, scale):
     return prep, prep.transform(X)
 
 
-def _seconds(model, X, y):
+def _seconds(model, X, y=None):
     start = time.perf_counter()
     model.fit(X, y)
     return time.perf_counter() - start
@@ -338,6 +342,14 @@ def _trial(model, split, scale):
         "predicted": [name for code, name in enumerate(names) if code in predicted],
         **_membership(model, votes, goals),
         "best_member": _best_member(model, X, y, votes, goals, y_test),
+        **_outcome(model, seconds),
+    }
+    return figures, votes, goals, Fitted(model, prep, split.train, X, y, X_test, y_test)
+
+
+def _outcome(model, seconds):
+    """What the method says of its fit."""
+    return {
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
         "residual": model.residual_,
         "objective": model.objective_,
@@ -345,7 +357,6 @@ def _trial(model, split, scale):
         "fit_seconds": seconds,
         "facts": model.facts() if hasattr(model, "facts") else {},
     }
-    return figures, votes, goals, Fitted(model, prep, split.train, X, y, X_test, y_test)
 
 
 def _decide(model, X, classes):
@@ -420,6 +431,166 @@ def _best_member(model, X, y, votes, goals, y_test):
         "balanced_error": _balanced(np.bincount(y_test[errs], minlength=len(totals)), totals),
         "auc": roc_area(vote, y_test == 1) if len(model.classes_) == 2 else None,
     }
+
+
+# -- a directory of parts --------------------------------------------------------------------------
+
+
+def check_parts(spec, where=None, **flags):
+    """Whether the data are a directory of parts, `where` a cluster for it; refuse what cannot be.
+
+    `flags` are others that a user has given, by name.
+    """
+    if not datasets.is_directory(spec.data):
+        if where:
+            raise ValueError(f"--scheduler is for a directory of parts, and {spec.data} is none")
+        return False
+    given, name = f"--data {spec.data} is a directory", methods.KNOWN[spec.method][1]
+    if spec.method not in methods.IN_BLOCKS:
+        can = ", ".join(methods.IN_BLOCKS)
+        raise ValueError(f"{given}, and {name} does not fit in parts; {can} do")
+    if wrong := [flag for flag, value in flags.items() if value not in (None, "none", 1)]:
+        why = "its parts are split once, and features stay as they are"
+        raise ValueError(f"{given}: {why}; leave out --{wrong[0]}")
+    return True
+
+
+def parts(spec, where=None, path=None, callback=None):
+    """Train on the first parts of a directory and test on the others, here or on a cluster.
+
+    `path`: a model of all parts is written there. Returns the record, and what `save` does or None.
+    """
+    spec = replace(spec, trials=1, scale="none")
+    if where is None:
+        return _parts(spec, None, path, callback)
+    from perf import cluster
+
+    with cluster.connect(where) as client:
+        return _parts(spec, client, path, callback)
+
+
+def _parts(spec, client, path, callback):
+    data = datasets.blocks(spec.data, client=client, coded=True, **spec.read)
+    if len(data.classes) > 2:
+        text = f"rows in parts need two classes and {spec.data} has {len(data.classes)}"
+        raise ValueError(f'{text}; choose, say, --positive "{data.classes[0]}"')
+    count = _training_parts(spec, len(data))
+    train, test = data[:count], data[count:]
+    with _caught(data) as said:
+        # The methods that workers run are compiled there.
+        seconds = 0.0 if client else _warm_up_on(spec, train, callback)
+        model, figures = _parts_trial(spec, train, test, callback)
+        saved = None
+        if path:
+            whole = _model(spec, data, 0, callback).fit(data)
+            prep = datasets.Preprocess(keep_gaps=True).fit(np.zeros((1, data.shape[1])))
+            _write(whole, path, spec, data, _folder_name(spec), prep)
+            saved = {"rows": data.shape[0], "path": str(path), "warnings": []}
+    counts = np.sum([*train.map(_class_counts), *test.map(_class_counts)], axis=0).tolist()
+    rows, notes = figures.pop("rows_of_votes"), [*data.notes]
+    if figures["diversity"] and rows < figures["test_rows"]:
+        notes.append(f"diversity is measured on {rows} of the test rows")
+    record = {
+        "spec": vars(spec),
+        "trial": 0,
+        "data": {
+            "name": _folder_name(spec),
+            "rows": data.shape[0],
+            "features": data.shape[1],
+            "classes": dict(zip(data.classes, counts, strict=True)),
+            "notes": notes,
+        },
+        "model": methods.outline(model, data.classes) | {"notes": []},
+        "parts": {"train": count, "test": len(test), "on_workers": client is not None},
+        **figures,
+        "compile_seconds": seconds,
+        "warnings": said,
+        "versions": versions(),
+    }
+    return plain_record(record), saved
+
+
+def _folder_name(spec):
+    return datasets.locate(spec.data).resolve().name
+
+
+def _training_parts(spec, count):
+    """How many parts to train on: spec.train is a share of them or, from 1 on, their number."""
+    train = spec.train
+    if count < 2:
+        raise ValueError(f"{spec.data} holds one part; one is to train and one to test on")
+    if not 0 < train < 1 and (train < 1 or train % 1 != 0):
+        raise ValueError(f"--train must be a share in (0, 1) or a number of parts, got {train:g}")
+    size = round(train * count) if train < 1 else int(train)
+    if not 1 <= size < count:
+        means = f"--train {train:g} means {size} of {count} parts"
+        raise ValueError(f"{means}; at least one is to train and one to test on")
+    return size
+
+
+def _warm_up_on(spec, data, callback):
+    """As `_warm_up`, on blocks of a few rows."""
+    found = data.map(_few_rows, WARM_UP_ROWS // 2)
+    X, y = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    rows = np.concatenate([np.flatnonzero(y == k)[: WARM_UP_ROWS // 2] for k in range(2)])
+    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
+    with _caught(data), contextlib.suppress(ValueError):
+        return _seconds(model, datasets.blocks([(X[rows], y[rows])]))
+    return 0.0
+
+
+def _parts_trial(spec, train, test, callback):
+    """Train and test on blocks; return the model, and figures as `_trial` does."""
+    model = _model(spec, train, 0, callback)
+    seconds = _seconds(model, train)
+    model.set_params(callback=None)  # it stays here
+    seen = np.sum(train.map(_confusion_of, model), axis=0)
+    decision, y = (np.concatenate(part) for part in zip(*test.map(_judge, model), strict=True))
+    found = (decision >= 0).astype(int)
+    predicted = [k for k in range(2) if seen[:, k].any() or (found == k).any()]
+    some = test.map(_first_rows, -(-BLOCK // len(test)))
+    X, labels = (np.concatenate(part) for part in zip(*some, strict=True))
+    votes, goals = _votes(model, X, labels)
+    return model, {
+        "train_rows": train.shape[0],
+        "test_rows": test.shape[0],
+        "train_error": float((seen.sum() - np.trace(seen)) / seen.sum()),
+        **_scores(found, decision, y, seen.sum(axis=1).argmax(), 2),
+        "predicted": [train.classes[k] for k in predicted],
+        **_membership(model, votes, goals),
+        "rows_of_votes": len(labels),
+        "best_member": None,
+        **_outcome(model, seconds),
+    }
+
+
+def _few_rows(block, most):
+    """The first rows of each class. A step that reads few rows of X."""
+    rows = np.sort(np.concatenate([np.flatnonzero(block.y == k)[:most] for k in range(2)]))
+    return block.X[rows], np.asarray(block.y[rows])
+
+
+def _first_rows(block, most):
+    """The first rows. A step that reads few rows of X."""
+    return np.array(block.X[:most]), np.array(block.y[:most])
+
+
+def _class_counts(block):
+    """Rows of the two classes. A step that reads no X."""
+    return np.bincount(block.y, minlength=2)
+
+
+def _judge(block, model):
+    """Decisions and labels. A step that reads X once."""
+    starts = range(0, len(block.y), BLOCK)
+    decisions = [model.decision_function(block.X[start : start + BLOCK]) for start in starts]
+    return np.concatenate(decisions), np.asarray(block.y)
+
+
+def _confusion_of(block, model):
+    """Counts of rows by true and predicted class. A step that reads X once."""
+    decision, y = _judge(block, model)
+    return np.bincount(2 * y + (decision >= 0), minlength=4).reshape(2, 2)
 
 
 # -- scores ----------------------------------------------------------------------------------------

@@ -29,6 +29,18 @@ SPELLED = {  # how a parameter is spelled on the command line, besides what its 
 }
 BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
 KNOWN = METHODS | BASELINES
+EXAMPLES = """examples:
+  python cli.py datasets
+  python cli.py exrm --data sonar
+  python cli.py exrm --data my.csv --label species --save model.npz
+  python cli.py adaboost --data sonar --plot members.png
+  python cli.py voting --data wine --members exrm,adaboost,bayes
+  python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
+  python cli.py compare --data sonar,heart --methods exrm,drm:mu=0,nu=0.3,bagging --out results
+  python cli.py gradient-boosting --data DIRECTORY --scheduler local:2
+  python cli.py reproduce exrm-table1 --quick
+  python cli.py predict --model model.npz --data new.csv --out predictions.csv
+"""
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {name: "perf" for _, name, _ in BASELINES.values()}  # of the others it is solvers
 FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
@@ -37,6 +49,9 @@ UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2
     "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
     "Calibrated": OF_A_RUN | {"base"},
 }
+IN_BLOCKS = (  # methods whose fit takes row blocks
+    "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
+)  # fmt: skip
 PICTURES = {  # what --plot can show of a method, the most telling first
     "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
     "psvm": ("convergence", "margins", "boundary", "lam", "time"),

@@ -20,7 +20,9 @@ WIDTH, INDENT = 80, 17  # of a line, and of the texts, which stand to the right 
 NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
 LISTED = 8  # classes that are listed before the others are only counted
 CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
-SHARED = ("spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture")
+SHARED = (  # what does not differ from trial to trial, or is no figure
+    "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
+)  # fmt: skip
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
@@ -56,6 +58,7 @@ def collect(records, command, saved=None, picture=None):
         "method": METHODS[spec["method"]][1],
         "data": first["data"] | {"notes": first["data"]["notes"] + model["notes"]},
         "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed", "scale")},
+        "parts": first.get("parts"),  # of a directory
         "read": spec["read"],
         "params": spec["params"],
         "model": model,
@@ -210,6 +213,11 @@ def kind(settings):
 def protocol(result, summary):
     """Say how it was trained and tested."""
     settings = result["protocol"]
+    if parts := result.get("parts"):
+        rows = f"{span(summary['train_rows'])} rows, for training"
+        text = f"the first {parts['train']} of {parts['train'] + parts['test']} parts, {rows} and"
+        text += f" the others, {span(summary['test_rows'])} rows, for testing; features as they are"
+        return entry("protocol", text + ", on workers of Dask" * parts["on_workers"])
     count, folds = settings["trials"], settings["cv"]
     rows = f"{span(summary['train_rows'])} rows for training and {span(summary['test_rows'])}"
     scale = datasets.SCALES.get(settings["scale"], "features scaled as each method does by default")
@@ -365,7 +373,9 @@ def method_report(result, plot=None):
     """Report a run of one method; `plot` is where its picture was drawn."""
     summary, trials = result["summary"], result["trials"]
     majority = f"always predicting the larger class: {percent(summary['majority_error']['mean'])}"
-    compiling = result["compile_seconds"]
+    compiled = f"compile or cache load {result['compile_seconds']:.2f} s, not included"
+    if (result.get("parts") or {}).get("on_workers"):
+        compiled = "workers compile, or load from their cache, within it"
     refused, total = sum(counted(trials)[1]), sum(trial["test_rows"] for trial in trials)
     seconds = statistics.median(trial["fit_seconds"] for trial in trials)
     time = f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
@@ -379,7 +389,7 @@ def method_report(result, plot=None):
         *scores(summary, trials, result["data"]["classes"]),
         *ensemble(result),
         certificate(result),
-        entry("fit time", f"{time}; compile or cache load {compiling:.2f} s, not included"),
+        entry("fit time", f"{time}; {compiled}"),
         *caution(trials),
         *warned(result["warnings"]),
     ]

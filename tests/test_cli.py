@@ -328,6 +328,85 @@ def test_ways_to_read_a_file(report, tmp_path):
     )
 
 
+def write_parts(folder, count=5, text=False):
+    """Write rows of two classes as parts; returns the rows of each."""
+    folder.mkdir()
+    data, parts = datasets.load("gaussians:600"), []
+    for k in range(count):
+        X, y = data.X[k::count], data.y[k::count]
+        parts.append((X, y))
+        if text:
+            rows = [f"{a!r},{b!r},{'ny'[c]}" for (a, b), c in zip(X.tolist(), y, strict=True)]
+            (folder / f"p{k + 8}.csv").write_text("\n".join(["a,b,class", *rows, ""]))
+        else:
+            np.savez(folder / f"p{k + 8}.npz", X=X, y=2 * y - 1)
+    return parts
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_directory_of_parts(text, report, tmp_path):
+    """The first parts train, the others test; a model of all of them is applied to new rows."""
+    folder, parts = tmp_path / "parts", write_parts(tmp_path / "parts", text=text)
+    out, saved = tmp_path / "out.json", tmp_path / "model.npz"
+    argv = ["--data", folder, "--train", "0.6", "--tol", "1e-9", "--json", out, "--save", saved]
+    texts = report("psvm", *argv, *(["--positive", "n"] if text else []))
+    split = "the first 3 of 5 parts, 360 rows, for training and the others, 240 rows, for testing"
+    assert texts["protocol"] == f"{split}; features as they are"
+    assert texts["model"].startswith("trained on all 600 rows")
+    names = ["y", "n"] if text else ["-1", "1"]
+    assert texts[""].startswith("PSVM on parts: 600 rows, 2 features, classes ")
+    (X, y), (X_test, y_test) = (
+        [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
+        for some in (parts[:3], parts[3:])
+    )
+    seen = PSVM(tol=1e-9).fit(X, y)
+    decision = seen.decision_function(X_test)
+    document = json.loads(out.read_text())
+    assert [*document["data"]["classes"]] == names and document["parts"]["train"] == 3
+    (trial,) = document["trials"]
+    assert trial["test_error"] == pytest.approx(((decision >= 0) != y_test).mean())
+    better = (decision[y_test == 1][:, None] > decision[y_test == 0]).mean()
+    assert trial["auc"] == pytest.approx(better)
+    assert trial["train_error"] == pytest.approx((seen.predict(X) != y).mean())
+
+    new = folder / ("p8.csv" if text else "p8.npz")
+    report("predict", "--model", saved, "--data", new, "--out", tmp_path / "p.csv")
+    with open(tmp_path / "p.csv") as file:
+        found = [float(row["decision"]) for row in csv.DictReader(file)]
+    whole = PSVM(tol=1e-9).fit(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    expected = whole.decision_function(parts[0][0]) * (-1 if text else 1)
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--train", "0.1"], "--train 0.1 means 0 of 3 parts; at least one is to train and one"),
+        (["--train", "3"], "--train 3 means 3 of 3 parts"),
+        (["--train", "1.5"], "--train must be a share in (0, 1) or a number of parts, got 1.5"),
+        (["--label", "2"], "npz parts are read in one way only; leave out label"),
+        (["--positive", "7"], "no class '7'"),
+    ],
+)
+def test_parts_that_cannot_be_split(flags, text, tmp_path, capsys):
+    write_parts(tmp_path / "parts", count=3)
+    assert cli.main(["psvm", "--data", str(tmp_path / "parts"), *flags]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_parts_of_many_classes(tmp_path, capsys):
+    data = datasets.load("wine")
+    (tmp_path / "parts").mkdir()
+    for k in range(2):
+        np.savez(tmp_path / "parts" / f"{k}.npz", X=data.X[k::2], y=data.y[k::2])
+    argv = ["psvm", "--data", str(tmp_path / "parts")]
+    assert cli.main(argv) == 2
+    text = 'parts has 3; choose, say, --positive "0"'
+    assert text in capsys.readouterr().err
+    assert cli.main([*argv, "--positive", "0"]) == 0
+    assert "classes rest (119) and 0 (59)" in capsys.readouterr().out
+
+
 def test_rows_without_a_label(report, tmp_path):
     table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
     lines = write_table(table).read_text().splitlines()
@@ -1104,7 +1183,15 @@ ERRORS = {
     "exrm --data {}/ragged.csv": "ragged.csv, line 6: expected 4 cells, found 5",
     "exrm --data {}/one_class.csv": "only one class, no",
     "exrm --data {}/truncated.csv.gz": "truncated or corrupt gzip file",
-    "exrm --data {}": "directory",
+    "exrm --data {}": "holds .npz files and text",
+    "drm --data {}": "is a directory, and DRM does not fit in parts; exrm, psvm, adaboost-nc,",
+    "diversity --data {}": "a directory or a pipe; give a file",
+    "psvm --data {} --cv 3": "its parts are split once, and features stay as they are; leave out",
+    "psvm --data {} --trials 3": "leave out --trials",
+    "psvm --data {} --scale minmax": "leave out --scale",
+    "psvm --data {} --plot x.png": "leave out --plot",
+    "psvm --data heart --scheduler local:2": "--scheduler is for a directory of parts, and heart",
+    "drm --data heart --scheduler local:2": "unknown argument '--scheduler'",
     "exrm --data sonra": "did you mean sonar",
     "voting --data sonar --members exrm,foo": "got 'foo'; objects are named exrm, psvm, drm,",
     "voting --data sonar --members 1": "got '1'; objects are named exrm, psvm, drm,",

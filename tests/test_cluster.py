@@ -74,7 +74,7 @@ def pair(tmp_path_factory):
     """The address of a scheduler with two workers."""
     with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
         with worker(address), worker(address):
-            with cluster._connect(address) as client:
+            with cluster.connect(address) as client:
                 client.wait_for_workers(2, timeout=SECONDS)
             yield address
 
@@ -135,7 +135,7 @@ def test_a_dead_worker_loses_only_its_cell(tmp_path):
     steps[5].arguments["seconds"] = 2.0  # time to kill it
     found, victims = [], []
     with scheduler(tmp_path) as (_, address), worker(address), worker(address):
-        with cluster._connect(address) as client:
+        with cluster.connect(address) as client:
             client.wait_for_workers(2, timeout=SECONDS)
         for record in workers.run(steps, address):
             found.append(record["number"])
@@ -323,7 +323,7 @@ def test_workers_that_differ(case, tmp_path):
 
 def test_late_workers_are_asked_by_their_tasks(pair, tmp_path, monkeypatch):
     """... as those are that were busy when the run began."""
-    monkeypatch.setattr(cluster, "_admit", lambda client, crew, ours: ours.update(numpy="0.1"))
+    monkeypatch.setattr(cluster, "admit", lambda client, crew, ours: ours.update(numpy="0.1"))
     text = r"tests.steps:note could not be run: ValueError: worker tcp.* has numpy .* and not 0.1;"
     with pytest.raises(ChildProcessError, match=text):
         list(workers.run(notes(tmp_path / "log", 3), pair))

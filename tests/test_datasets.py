@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,6 +147,18 @@ def test_locate(tmp_path, monkeypatch, write):
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
     assert locate("mine") == path
     assert same(load(f"{odd}:yes-vs-no"), load(f"{path}:yes-vs-no"))
+
+
+def test_directories_are_no_data_sets(tmp_path, monkeypatch):
+    """... but a data set wins over a directory of its name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("parts", "heart"):
+        (tmp_path / name).mkdir()
+    assert datasets.is_directory("parts") and not datasets.is_directory("heart")
+    assert not datasets.is_directory("absent") and not datasets.is_directory("a\0b")
+    assert locate("parts") == Path("parts") and locate("heart").parent == datasets.DATA
+    with pytest.raises(DataError, match="parts: a directory or a pipe; give a file"):
+        load("parts")
 
 
 def test_environment_directory(tmp_path, monkeypatch, write):

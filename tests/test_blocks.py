@@ -1,0 +1,513 @@
+"""Tests for row blocks: those of datasets.py, here, and of perf/remote.py, on workers of Dask."""
+
+import gc
+import gzip
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import cli
+import datasets
+from datasets import DataError, blocks
+from perf import cluster, remote
+from solvers.gradient_boosting import GradientBoosting
+from tests import steps
+from tests.test_cluster import SECONDS, noted, scheduler, worker
+from tests.test_compare import alive, wait_for
+
+SIZES = (40, 7, 25, 60, 33, 18)  # rows of the blocks of `parts`
+
+
+def parts(sizes=SIZES, d=3, weighted=False, seed=0):
+    """Arrays of several blocks, and all of them as one."""
+    rng = np.random.default_rng(seed)
+    made = [(rng.normal(size=(n, d)), rng.integers(0, 2, n), rng.random(n)) for n in sizes]
+    made = made if weighted else [part[:2] for part in made]
+    return made, [np.concatenate(arrays) for arrays in zip(*made, strict=True)]
+
+
+def write(folder, made, save=np.savez):
+    """The parts as files whose order by letters is not that of their numbers."""
+    folder.mkdir(exist_ok=True)
+    for k, arrays in enumerate(made):
+        names = ("X", "y", "sample_weight")
+        save(folder / f"part{k + 7}.npz", **dict(zip(names, arrays, strict=False)))
+    return folder
+
+
+def write_csv(folder, made, suffix=".csv"):
+    """The parts as text that gives the same numbers."""
+    folder.mkdir(exist_ok=True)
+    for k, (X, y) in enumerate(made):
+        rows = [",".join([*map(repr, x.tolist()), f"c{c}"]) for x, c in zip(X, y, strict=True)]
+        text = "\n".join(["a,b,c,class", *rows, ""]).encode()
+        path = folder / f"part{k + 7}{suffix}"
+        path.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    return folder
+
+
+def write_svm(folder, made):
+    """The parts as LIBSVM text."""
+    folder.mkdir()
+    for k, (X, y) in enumerate(made):
+        rows = [
+            " ".join([f"{2 * c - 1}", *(f"{j + 1}:{v!r}" for j, v in enumerate(x) if v)])
+            for x, c in zip(X.tolist(), y, strict=True)
+        ]
+        (folder / f"part{k + 7}.svm").write_text("\n".join([*rows, ""]))
+    return folder
+
+
+def dask_arrays(whole, sizes=SIZES):
+    import dask.array as da
+
+    X, *others = whole
+    X = da.from_array(X, chunks=(sizes, 2))
+    return X, *(da.from_array(part, chunks=50) for part in others)
+
+
+def same(found, made, n_jobs=1):
+    """Whether blocks hold just these parts, and steps do on them what they do on a plain list."""
+    cuts = np.cumsum([0, *(len(part[0]) for part in made)]).tolist()
+    plain = [
+        datasets.Block(datasets.Rows(*part), start)
+        for part, start in zip(made, cuts[:-1], strict=True)
+    ]
+    assert found.shape == (cuts[-1], made[0][0].shape[1]) and len(found) == len(made)
+    assert found.is_weighted == (len(made[0]) == 3)
+    how = {"n_jobs": n_jobs}
+    assert found.map(steps.look, 2.0, **how) == [steps.look(block, 2.0) for block in plain]
+    for value in (0.5, 0.25):  # the second fit replaces what the first one kept
+        for step, times in ((steps.begin, 1), (steps.add, 3)):
+            for _ in range(times):
+                ours = found.change(step, value, **how)
+                assert ours == [step(block, value) for block in plain]
+    assert found.map(steps.kept, **how) == [steps.kept(block) for block in plain]
+
+
+def resident():
+    """Bytes of memory of this process that no file stands for."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+
+
+# -- the same blocks, wherever they are ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("weighted", "n_jobs"), [(False, 1), (True, 2), (False, -1)])
+def test_blocks_in_memory_and_files(weighted, n_jobs, tmp_path):
+    made, whole = parts(weighted=weighted)
+    same(blocks(made), made, n_jobs)
+    same(blocks(write(tmp_path / "a", made)), made, n_jobs)
+    same(blocks(write(tmp_path / "b", made, np.savez_compressed)), made, n_jobs)
+    same(blocks(*dask_arrays(whole)), made, n_jobs)
+    X, *others = dask_arrays(whole)
+    same(blocks(X, *whole[1:]), made, n_jobs)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_text(suffix, tmp_path):
+    made, _ = parts()
+    found = blocks(write_csv(tmp_path / "a", made, suffix))
+    assert found.classes == ["c0", "c1"]
+    same(found, made)
+    one = blocks(write_csv(tmp_path / "b", made), positive="c0", drop="b", label="class")
+    assert one.classes == ["c1", "c0"] and one.shape == (sum(SIZES), 2)
+    ours = one.map(steps.look)
+    assert [first for *_, first, _ in ours] == [str(1 - part[1][0]) for part in made]
+    assert [total for _, _, total, *_ in ours] == pytest.approx(
+        [part[0][:, [0, 2]].sum() for part in made]
+    )
+
+
+def test_svm_of_other_widths(tmp_path):
+    """Features may be absent from some parts, the last ones among them, and so may classes."""
+    made, _ = parts()
+    made[0][0][:, 2] = 0.0
+    made[1][1][:] = 1
+    found = blocks(write_svm(tmp_path / "a", made))
+    assert found.classes == ["-1", "1"]
+    same(found, made)
+    assert blocks(tmp_path / "a", drop="x2").shape == (sum(SIZES), 2)
+
+
+def test_classes_of_all_parts(tmp_path):
+    """... count, in the order of `load`, though no part may have all."""
+    for k, labels in enumerate(("b b", "a a", "c b")):
+        rows = [f"{k},{label}" for label in labels.split()]
+        (tmp_path / f"{k}.csv").write_text("\n".join(["x,class", *rows, ",?", ""]))
+    found = blocks(tmp_path)
+    assert found.classes == ["a", "b", "c"]
+    assert found.map(_labels) == [[1, 1], [0, 0], [2, 1]]
+    for path in tmp_path.iterdir():
+        text = path.read_text().replace("a", "10").replace("b", "2.0").replace("c", "2")
+        path.write_text(text.replace("x,2l10ss", "x,class"))
+    assert blocks(tmp_path).classes == ["2", "10"]
+    assert blocks(tmp_path).map(_labels) == [[0, 0], [1, 1], [0, 0]]
+
+
+def _labels(block):
+    return block.y.tolist()
+
+
+def test_some_of_the_blocks():
+    made, _ = parts()
+    whole = blocks(made)
+    whole.change(steps.begin, 1.0)
+    same(whole[2:5], made[2:5])
+    assert whole.map(steps.kept)[2][1] == 0
+    whole.clear()
+    with pytest.raises(AttributeError):
+        whole.map(steps.kept)
+    with pytest.raises(TypeError, match=r"by a slice, as blocks\[:3\], got 3"):
+        whole[3]
+    with pytest.raises(DataError, match="none chosen"):
+        whole[:0]
+
+
+# -- out of core -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds memory in /proc")
+def test_files_are_mapped(tmp_path, monkeypatch):
+    """... and so is what is kept; nothing is left in the directory of temporary files."""
+    made, _ = parts((100_000,) * 4, d=20)
+    plain = write(tmp_path / "plain", made)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    del made
+    before = resident()
+    found = blocks(plain)
+    assert found.map(steps.mapped) == [[("memmap", False)] * 2 + [("memmap", True)]] * 4
+    found.change(steps.begin, 1.0)
+    assert found.map(steps.add, 1.0)[0][1] == 1
+    assert resident() - before < 40e6  # of 64 MB for X, and twice as much that is kept
+    assert not any((tmp_path / "cache").iterdir())
+    kept = weakref.ref(found._blocks[0].sums)
+    del found
+    gc.collect()
+    assert kept() is None
+
+
+def test_what_cannot_be_mapped_is_converted(tmp_path):
+    made, _ = parts()
+    odd = [(np.asfortranarray(X), y.astype("U1")) for X, y in made]
+    odd[1] = odd[1][0].astype(np.float32), odd[1][1]
+    odd[2] = np.ascontiguousarray(odd[2][0]), odd[2][1]
+    found = blocks(write(tmp_path / "a", odd))
+    modes = [found[k : k + 1].map(steps.mapped)[0] for k in range(3)]
+    assert [mode[0][1] for mode in modes] == [True, True, False]
+    assert all(name == "memmap" for mode in modes for name, _ in mode)
+    expected = [(np.ascontiguousarray(X, dtype=float), y) for X, y in odd]
+    same(found, expected)
+
+
+def test_no_room(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    made, _ = parts()
+    found = blocks(write(tmp_path / "a", made))
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(DataError, match="320 bytes do not fit .No space left.*; set TMPDIR"):
+        found.change(steps.begin, 1.0)
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (np.zeros((3, 2)), r"got ndarray; for rows in memory call fit\(X, y\)"),
+        ([], "a list of tuples .X, y., a directory or a Dask array, got list"),
+        (None, "got NoneType"),
+        ([np.zeros((3, 2))], "block 0 of the list: must be a tuple .X, y. or"),
+        ([(np.zeros((3, 2)), None)], "block 0 of the list: needs X and labels y, and has no y"),
+        ([(np.zeros((3, 2)), np.zeros(2))], "y must be 3 labels, one per row, got float64 .2,."),
+        ([(np.zeros(3), np.zeros(3))], "X must be a table of numbers, got float64 .3,."),
+        ([(np.zeros((3, 2)), np.zeros(3), np.zeros(4))], "sample_weight must be 3 numbers"),
+        ([(np.zeros((0, 2)), np.zeros(0))], "block 0 of the list: has no rows"),
+        ("nowhere", "nowhere: no such directory"),
+    ],
+)
+def test_wrong_sources(source, text):
+    with pytest.raises(DataError, match=text):
+        blocks(source)
+
+
+def test_parts_that_do_not_fit():
+    one, two = (np.zeros((3, 2)), np.zeros(3)), (np.zeros((3, 4)), np.zeros(3))
+    with pytest.raises(DataError, match="block 1 .* has 4 columns and block 0 of the list has 2"):
+        blocks([one, two])
+    with pytest.raises(DataError, match="block 0 .* has no sample_weight, as block 1 of the list"):
+        blocks([one, (*one, np.ones(3))])
+    with pytest.raises(DataError, match="y and sample_weight are for Dask arrays"):
+        blocks([one], y=np.zeros(3))
+
+
+def test_wrong_directories(tmp_path):
+    made, _ = parts()
+    with pytest.raises(DataError, match="holds no parts; they are .npz, CSV"):
+        blocks(tmp_path)
+    write(tmp_path, made)
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".part.crc").write_text("")
+    same(blocks(tmp_path), made)
+    np.savez(tmp_path / "part8.npz", X=made[0][0])
+    with pytest.raises(DataError, match="part8.npz: needs X and labels y, and has no y"):
+        blocks(tmp_path)
+    (tmp_path / "part8.npz").write_bytes(b"PK nothing")
+    with pytest.raises(DataError, match="part8.npz: not an .npz file of plain arrays"):
+        blocks(tmp_path)
+    (tmp_path / "part8.npz").rename(tmp_path / "part8.parquet")
+    with pytest.raises(DataError, match="part8.parquet: is no part that can be read; move it"):
+        blocks(tmp_path)
+    (tmp_path / "part8.parquet").rename(tmp_path / "part8.csv")
+    with pytest.raises(DataError, match="holds .npz files and text"):
+        blocks(tmp_path)
+    with pytest.raises(DataError, match="npz parts are read in one way only; leave out label"):
+        blocks(write(tmp_path / "other", made), label="class")
+
+
+def test_wrong_text(tmp_path):
+    first, second = tmp_path / "part1.csv", tmp_path / "part2.csv"
+    first.write_text("x,color,class\n1,red,a\n2,blue,b\n")
+    second.write_text("x,color,class\n1,red,a\n2,green,b\n")
+    text = (
+        "part2.csv, line 3, column 'color': 'green' is not in the first part, which has blue, red"
+    )
+    with pytest.raises(DataError, match=text):
+        blocks(tmp_path)
+    second.write_text("x,color\n1,red\n2,blue\n")
+    with pytest.raises(DataError, match="part2.csv: has no labels, as the first part has"):
+        blocks(tmp_path)
+    second.write_text("x,class\n1,a\n")
+    with pytest.raises(DataError, match="part2.csv: lacks columns used in training: color"):
+        blocks(tmp_path)
+    second.unlink()
+    first.write_text("x,color,class\n1,red,a\n2,blue,a\n")
+    with pytest.raises(DataError, match="part1.csv and the other parts: only one class, a; two"):
+        blocks(tmp_path)
+    first.write_text("x,class\n" + "".join(f"1,{k}.5\n" for k in range(30)))
+    with pytest.raises(DataError, match="30 distinct labels look like a regression target"):
+        blocks(tmp_path)
+    with pytest.raises(DataError, match="blocks: options are label, positive, .* got colour"):
+        blocks(tmp_path, colour="red")
+
+
+def test_wrong_dask_arrays():
+    X, y = dask_arrays(parts()[1])
+    with pytest.raises(DataError, match="a Dask array X needs labels y"):
+        blocks(X)
+    with pytest.raises(DataError, match=r"y must have shape \(183,\), got \(182,\)"):
+        blocks(X, y[:-1])
+    with pytest.raises(DataError, match=r"call X.compute_chunk_sizes\(\)"):
+        blocks(X[X[:, 0] > 0], y)
+
+
+# -- on workers of Dask ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A client of two workers."""
+    with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
+        with worker(address), worker(address), cluster.connect(address) as client:
+            client.wait_for_workers(2, timeout=SECONDS)
+            yield client
+
+
+def held():
+    return len(remote._held), len(remote._opened)
+
+
+def test_blocks_on_workers(pair, tmp_path):
+    made, whole = parts(weighted=True)
+    same(blocks(made, client=pair), made)
+    same(blocks(*dask_arrays(whole)), made)  # the default client
+    folder = blocks(write(tmp_path / "a", made), client=pair)
+    same(folder, made)
+    assert all(mode[0] == ("memmap", False) for mode in folder.map(steps.mapped))
+    same(folder[2:5], made[2:5])
+    same(folder, made)
+    made = [part[:2] for part in made]
+    text = blocks(write_csv(tmp_path / "b", made), client=pair)
+    assert text.classes == ["c0", "c1"]
+    same(text, made)
+    assert len({pid for _, pid in text.map(steps.slow, tmp_path / "log")}) == 2
+    del folder, text
+    gc.collect()
+    for _ in range(100):
+        if {*pair.run(held).values()} == {(0, 0)}:
+            break
+        time.sleep(0.05)
+    assert {*pair.run(held).values()} == {(0, 0)}
+
+
+def test_errors_on_workers(pair, tmp_path):
+    """They arrive as they are, and blocks of which some have changed are built again."""
+    made, _ = parts()
+    found = blocks(made, client=pair)
+    found.change(steps.begin, 1.0)
+    with pytest.raises(ValueError, match="^the block from row 47 on is refused$"):
+        found.change(steps.refuse, 41)
+    assert found.map(steps.kept) == _after(made, [(steps.begin, 1.0)])
+    with pytest.raises(ValueError, match="cannot be sent to workers .*; a step is a function of a"):
+        found.map(lambda block: None)
+    (write(tmp_path / "a", made) / "part9.npz").rename(tmp_path / "away.npz")
+    found = blocks(tmp_path / "a", client=pair)
+    (tmp_path / "a" / "part8.npz").unlink()
+    with pytest.raises(DataError, match="part8.npz: not an .npz file"):
+        found.map(steps.look)
+
+
+def _after(made, changes):
+    """What is kept after these changes of blocks here."""
+    found = blocks(made)
+    for step, *args in changes:
+        found.change(step, *args)
+    return found.map(steps.kept)
+
+
+def test_bytes_do_not_depend_on_rows(pair):
+    moved = []
+    for n in (1_000, 100_000):
+        found = blocks(parts((n, n))[0], client=pair)
+        found.change(steps.begin, 1.0)
+        for _ in range(3):
+            found.change(steps.add, 0.0)
+        moved.append(found.moved)
+    assert [one.step for one in moved[0]] == ["begin", "add", "add", "add"]
+    assert moved[0] == moved[1]
+    assert all(0 < one.sent < 500 and 0 < one.received < 500 for one in moved[0])
+
+
+def test_a_killed_worker(pair, tmp_path, monkeypatch):
+    """Its blocks are built again elsewhere; a step that has answered is not taken twice."""
+    monkeypatch.setattr(remote, "WAIT", 0.0)
+    made, _ = parts((30,) * 6)
+    log, changes = tmp_path / "log", [(steps.begin, 0.5), (steps.add, 0.25), (steps.add, 0.125)]
+    pids = {*pair.run(os.getpid).values()}
+    with worker(pair.scheduler.address) as third:
+        pair.wait_for_workers(3, timeout=SECONDS)
+        found = blocks(write(tmp_path / "a", made), client=pair)
+        for step, *args in changes[:2]:
+            found.change(step, *args)
+        victim = ({pid for _, pid in found.map(steps.slow, tmp_path / "all")} - pids).pop()
+
+        def kill():  # in the midst of its second block: the first has answered
+            wait_for(lambda: sum(pid == victim for *_, pid in noted(log)) == 3, third, SECONDS)
+            os.kill(victim, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        answers = found.map(steps.slow, log, 0.4)
+        killer.join()
+    assert [start for start, _ in answers] == [30 * k for k in range(6)]
+    begun = [start for what, start, _ in noted(log) if what == "begin"]
+    ended = [start for what, start, _ in noted(log) if what == "end"]
+    assert len(begun) == 7 and sorted(ended) == [30 * k for k in range(6)]
+    assert sum(pid == victim for _, pid in answers) == 1
+    found.change(*changes[2])
+    assert found.map(steps.kept) == _after(made, changes)
+
+
+def test_a_worker_that_is_killed_in_a_fit(pair, tmp_path):
+    """... is replaced, and the model is the same to the last bit."""
+    made, (X, y) = parts((150,) * 4, seed=1)
+    folder = write(tmp_path / "a", made)
+    how = {"n_estimators": 6, "max_depth": 2}
+    before = [*pair.run(os.getpid).values()]
+    with worker(pair.scheduler.address):
+        pair.wait_for_workers(3, timeout=SECONDS)
+        (victim,) = {*pair.run(os.getpid).values()} - {*before}
+
+        def kill(model, iteration, info):
+            if iteration == 3:
+                os.kill(victim, signal.SIGKILL)
+
+        there = GradientBoosting(callback=kill, **how).fit(blocks(folder, client=pair))
+    assert not alive(victim)
+    here = GradientBoosting(**how).fit(blocks(folder))
+    assert there.nodes_.tobytes() == here.nodes_.tobytes()
+    assert np.array_equal(there.decision_function(X), here.decision_function(X))
+
+
+def test_the_command_line_on_workers(pair, tmp_path, capsys):
+    """... gives the figures that it gives here."""
+    made, _ = parts((150,) * 4, seed=1)
+    argv = ["psvm", "--data", str(write(tmp_path / "a", made)), "--json"]
+    place = ["--scheduler", pair.scheduler.address]
+    for out, more in (("here", []), ("there", place)):
+        assert cli.main([*argv, str(tmp_path / out), *more]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "for testing; features as they are, on workers of Dask" in text
+    assert "workers compile, or load from their cache, within it" in text
+    here, there = (json.loads((tmp_path / out).read_text()) for out in ("here", "there"))
+    assert here["parts"] == there["parts"] | {"on_workers": False}
+    for figure in ("test_error", "auc", "confusion", "train_error", "objective", "diversity"):
+        assert here["trials"][0][figure] == there["trials"][0][figure]
+
+
+def test_repeated_changes_are_shortened(pair):
+    made, _ = parts()
+    found = blocks(made, client=pair)
+    found.change(steps.add_nothing)
+    mark = found.mark()
+    for step in (steps.begin, steps.add, steps.add):
+        found.change(step, 0.5)
+    expected = found.map(steps.kept)
+    found.shorten(mark, steps.jump, 0.5, 2)
+    assert found.map(steps.kept) == expected  # nothing is lost, nothing repeated
+    pair.run(_lose, found._run)
+    again = found.map(steps.kept)
+    assert [one[:3] for one in again] == [one[:3] for one in expected]
+    assert {one[3] for one in expected} == {False} and {one[3] for one in again} == {True}
+    local = blocks(made)
+    assert local.shorten(local.mark(), steps.jump, 0.5, 2) is None
+
+
+def _lose(run):
+    remote._forget(run)
+
+
+def test_workers_that_die_every_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "DEATHS", 2)
+    monkeypatch.setattr(remote, "WAIT", 0.0)
+    before = multiprocessing.active_children()
+    made, _ = parts()
+    with cluster.connect("local:2") as client:
+        pids = [*client.run(os.getpid).values()]
+        found = blocks(made, client=client)
+        text = "2 workers, one after another, died in slow on block . of the list, perhaps for lack"
+        with pytest.raises(ChildProcessError, match=text):
+            found.map(steps.slow, tmp_path / "log", 0.0, True)
+    assert set(multiprocessing.active_children()) <= set(before)
+    assert not any(map(alive, pids))
+
+
+def test_the_scheduler_goes_away(tmp_path):
+    made, _ = parts()
+    log = tmp_path / "log"
+    with scheduler(tmp_path) as (server, address), worker(address):
+        with cluster.connect(address) as client:
+            found = blocks(made, client=client)
+
+            def kill():
+                wait_for(log.exists, server, SECONDS)
+                server.kill()
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            text = f"the scheduler {address} has gone away; fit again when it is there"
+            with pytest.raises(ConnectionError, match=text):
+                found.map(steps.slow, log, 1.0)
+            killer.join()
