@@ -21,7 +21,7 @@ class StumpVote(CqBoost):
         "how": "one of 'uniform', 'best'",
         "n_thresholds": CqBoost._rules["n_thresholds"],
     }
-    voters, complements, voting, eps = "stumps", None, "hard", 1e-6
+    voters, complements, voting, eps, n_jobs = "stumps", None, "hard", 1e-6, 1
 
     def __init__(self, how="uniform", n_thresholds=10, class_weight=None, verbose=0, callback=None):
         self._set(locals())

@@ -11,7 +11,7 @@ import re
 import statistics
 from pathlib import Path
 
-from perf import plot
+from perf import plot, scale
 from perf.common import RESULTS, read_runs
 
 HERE = Path(__file__).parent
@@ -19,10 +19,11 @@ PLOTS = "plots"
 HEAD = """# Speed
 
 Written by `python -m perf render` from the records in `perf/results`; `python -m perf NAME` runs
-one bench anew, `PERF=large` in the environment adds its large sizes. One thread; contestants take
-turns, and the fastest call of each counts. Times are in milliseconds. A ratio is how many times as
-long the first name before the "/" takes as the second, the peer as ours where there is no "/". Rows
-on start-up are divided by `import sklearn.svm` in a new process.
+one bench anew, `PERF=large` in the environment adds its large sizes. One thread, but for the
+benches threads and rows; contestants take turns, and the fastest call of each counts. Times are in
+milliseconds. A ratio is how many times as long the first name before the "/" takes as the second,
+the peer as ours where there is no "/". Rows on start-up are divided by `import sklearn.svm` in a
+new process.
 """
 
 
@@ -212,6 +213,8 @@ def render():
     for name, run in runs.items():
         lines += ["", *section(name, run)]
     files = {"RESULTS.md": "\n".join(lines) + "\n"}
+    if "rows" in runs:
+        files["SCALE.md"] = scale.page(runs["rows"], table)
     return files | {f"{PLOTS}/{name}.svg": text for name, text in plots(runs).items()}
 
 

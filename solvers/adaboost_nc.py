@@ -397,12 +397,15 @@ def _ends_of_runs(values, weight=None):
     return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
 
 
-def place_edges(X, weight, missing, max_bins, whole=None):
+def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
     """Thresholds by the rows of X, and by these features where values are missing. Of a sample
     whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
     edges = []
     columns = np.array(X.T, order="C")
-    if weight is None:
+    if weight is None and n_jobs > 1:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            [*pool.map(np.ndarray.sort, np.array_split(columns, n_jobs))]
+    elif weight is None:
         columns.sort(axis=1)
     for j, column in enumerate(columns):
         values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
@@ -1186,8 +1189,9 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
 
 
 # >>> shared: levels 1
-ROWS_AHEAD = 256  # So many rows are sent on before those that count are added up.
+ROWS_AHEAD = 2048  # So many rows are sent on before those that count are added up.
 BATCH = 2**25  # Histograms of at most so many bytes are made in a pass over the rows.
+FEW_PAIRS = 4  # Another thread is worth its while for so many pairs of nodes.
 MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
 CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
 ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows to itself.
@@ -1195,11 +1199,12 @@ ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows
 
 # -- trees level by level -----------------------------------------------------------------------
 @jit(nogil=True)
-def _pass(codes, GH, node, route, l2, hist):
+def _pass(codes, GH, node, route, table, l2, hist):
     """Send each row on to its new node, and add it to the histogram of that, if it has one.
 
     route (nodes, 5) holds the feature of a node's split, the last code on the left, the code of
-    missing values if these go left, the left child, and the slot of its histogram or -1. Overwrites
+    missing values if these go left, the left child, and the slot of its histogram or -1; overwrites
+    table with what follows for each code: twice the new node, plus 1 if it has a slot. Overwrites
     node (n,) and adds to hist (slots, d, bins, 2). There are no branches on what nothing could
     predict: rows that count are listed first.
     """
@@ -1210,16 +1215,18 @@ def _pass(codes, GH, node, route, l2, hist):
             for j in range(d):
                 _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
         return
+    for k in range(route.shape[0]):
+        for c in range(table.shape[1]):
+            new = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+            table[k, c] = 2 * new + (route[new, 4] >= 0)
     ahead = np.empty(ROWS_AHEAD, dtype=np.int64)
     for first in range(0, n, ROWS_AHEAD):
         count = 0
         for i in range(first, min(first + ROWS_AHEAD, n)):
-            k = node[i]
-            c = codes[i, route[k, 0]]
-            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
-            node[i] = k
+            new = table[node[i], codes[i, route[node[i], 0]]]
+            node[i] = new >> 1
             ahead[count] = i
-            count += route[k, 4] >= 0
+            count += new & 1
         for a in range(count):
             i = ahead[a]
             g, h, sums = GH[i, 0], GH[i, 1], hist[route[node[i], 4]]
@@ -1340,10 +1347,13 @@ def _code_rows(part, bins):
         _encode(part.X, tuple(bins), codes)
 
 
-def _send_on(part, route, l2, shape):
-    """`_pass` over a part; returns the histograms, (slots, d, bins, 2)."""
-    hist = np.zeros(shape, dtype=np.int64)
-    _pass(part.codes, part.GH, part.node, route, l2, hist)
+def _send_on(part, route, l2, shape, fill=None):
+    """`_pass` over a part, whose GH is filled first; returns the histograms (slots, d, bins, 2)."""
+    if fill is not None:
+        fill[0](part, *fill[1:])
+    hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(route) < 2**14 else np.int32
+    table = np.empty((len(route), shape[2]), dtype=size)
+    _pass(part.codes, part.GH, part.node, route, table, l2, hist)
     return hist
 
 
@@ -1353,8 +1363,8 @@ def _walk_rows(part, route):
 
 
 def _edge_rows(part, n, weigh):
-    """What `bin_edges` needs of a part: rows that decide, weights, features that lack values, and
-    whether there are more rows. Reads X."""
+    """What `bin_edges` needs of a part: rows that decide, their weights, and features that lack
+    values. Reads X."""
     name, big = weigh
     rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
     low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
@@ -1373,36 +1383,33 @@ def _tally(part, j, weigh):
     return values, np.diff(ends, prepend=0.0)
 
 
-def edges_of_parts(parts, max_bins, weigh):
+def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
     """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
     steady."""
-    n = parts.shape[0]
-    rows, weights, missing = zip(*parts.map(_edge_rows, n, weigh), strict=True)
+    n, each = parts.shape[0], partial(parts.map, n_jobs=n_jobs)
+    rows, weights, missing = zip(*each(_edge_rows, n, weigh), strict=True)
 
     def whole(j):
-        values, sums = map(np.concatenate, zip(*parts.map(_tally, j, weigh), strict=True))
+        values, sums = map(np.concatenate, zip(*each(_tally, j, weigh), strict=True))
         values, place = np.unique(values, return_inverse=True)
         return values, np.cumsum(np.bincount(place, sums, values.size))
 
     weight = None if weigh[0] is None else np.concatenate(weights)
-    missing = np.any(missing, axis=0)
-    is_sample = n > BIN_ROWS
-    return place_edges(
-        np.concatenate(rows), weight, missing, max_bins, whole if is_sample else None
-    )
+    found = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
+    return place_edges(*found, whole if n > BIN_ROWS else None, n_jobs)
 
 
 class Levels(Grower):
     """Grows the trees of `Grower` on parts, or on row blocks, level by level: a pass over the rows
     costs a level. Histograms are whole numbers, so that the trees are the same to the last bit.
 
-    parts : have GH (n, 2), which is to be filled before `grow`, and after it the node of each row
+    parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
     place : after `grow`, the number in the tree of each of these nodes
     """
 
     def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
         (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
-        bins = bin_table(edges_of_parts(parts, max_bins, weigh))
+        bins = bin_table(edges_of_parts(parts, max_bins, weigh, n_jobs))
         self.edges, n_codes = bins.edges, bins.n_codes
         parts.change(_code_rows, bins, n_jobs=n_jobs)
         shift = n.bit_length()
@@ -1419,11 +1426,12 @@ class Levels(Grower):
         self.space = np.empty(self.shape[1:], np.int64), np.empty(self.shape[1], np.int32)
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
 
-    def grow(self):
-        """Grow a tree on GH; returns its nodes, as `Grower` does."""
+    def grow(self, *fill):
+        """Grow a tree; returns its nodes, as `Grower` does. `fill` is a function that fills the GH
+        of a part, and its further arguments."""
         mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
         route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
-        hist = self._send(route, 1)
+        hist = self._send(route, 1, fill)
         _root(hist[0], self.data.shift, tuple(self.rules), nodes)
         min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
         self.free = np.arange(1, len(self.store))
@@ -1455,9 +1463,9 @@ class Levels(Grower):
         route[:, 2], route[:, 3] = missing, nodes["child"]
         return route
 
-    def _send(self, route, slots):
+    def _send(self, route, slots, fill=None):
         """A pass over all rows; returns the histograms of all parts together."""
-        args = route, self.rules.l2, (slots, *self.shape)
+        args = route, self.rules.l2, (slots, *self.shape), fill
         first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs)
         for hist in others:
             first += hist
@@ -1468,10 +1476,11 @@ class Levels(Grower):
         args = tuple(self.data), tuple(self.rules), nodes
         more = hist, self.store, self.space, min_gain
         pool = getattr(self.parts, "_pool", None)
-        if pool is None or len(pairs) < 2:
-            return _find_pairs(*args, pairs, *more)
-        count = min(len(self.parts.parts), len(pairs))
-        for job in [pool.submit(_find_pairs, *args, pairs[a::count], *more) for a in range(count)]:
+        count = 1 if pool is None else max(1, min(len(self.parts.parts), len(pairs) // FEW_PAIRS))
+        others = (pairs[a::count] for a in range(1, count))
+        jobs = [pool.submit(_find_pairs, *args, some, *more) for some in others]
+        _find_pairs(*args, pairs[::count], *more)
+        for job in jobs:
             job.result()
 
     def _choose(self, nodes, opened):
@@ -1545,8 +1554,11 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -1810,7 +1822,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__
@@ -2054,7 +2067,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 2
+# >>> shared: blocks 3
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -2073,21 +2086,19 @@ class Parts:
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
     be files, or on other machines, and then changes are repeated for a part that was lost; from a
-    `mark` on, `shorten` has one step repeated in place of all since."""
+    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
         places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
         self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
         self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def map(self, step, *args, n_jobs=1):
-        """[step(part, *args) for each part]."""
-        if self._pool is None:
-            return [step(self.parts[0], *args)]
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts]
-        return [job.result() for job in jobs]
+        """[step(part, *args) for each part]; the first one is this thread's."""
+        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
+        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
 
     change = map
 
@@ -2115,12 +2126,12 @@ def _look(block, who, allow_nan):
     lacks by rounding, and whether a row has no weight."""
     checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
-    labels, codes = np.unique(y, return_inverse=True)
-    totals = np.empty((labels.size, 2))
-    for k in range(labels.size):
-        own = weight[codes == k]
-        totals[k, 0] = math.fsum(own)
-        totals[k, 1] = math.fsum([*own, -totals[k, 0]])
+    labels, totals = np.unique(y), []
+    for label in labels[:3]:  # More than two are refused.
+        own = weight[y == label]
+        is_counted = block.sample_weight is None
+        total = float(own.size) if is_counted else math.fsum(own)
+        totals.append([total, 0.0 if is_counted else math.fsum([*own, -total])])
     return X.shape, labels, totals, not weight.all()
 
 
@@ -2133,13 +2144,22 @@ def _aim(block, classes, factors):
     block.keep("weight", y.shape)[:] = weight * np.where(is_high, factors[1], factors[0])
 
 
-def check_blocks(model, blocks, n_jobs=1):
+def check_blocks(model, blocks, y, sample_weight, passes):
     """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
-    and lets each block have what Part has. Returns whether rows have weights of their own."""
-    who = type(model).__name__
-    shapes, labels, totals, lack = zip(
-        *blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs), strict=True
-    )
+    and lets each block have what Part has. Returns whether rows have weights of their own. `passes`
+    tells, if verbose, what the fit will cost."""
+    who, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            f"{who}: row blocks have their labels and weights with them; call fit(blocks), without "
+            "y and sample_weight"
+        )
+    if model.verbose:
+        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
+        print(f"{who}: {size}; {passes}")
+    blocks.clear()
+    found = blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs)
+    shapes, labels, totals, lack = zip(*found, strict=True)
     widths = sorted({d for _, d in shapes})
     if len(widths) > 1:
         raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
@@ -2561,7 +2581,8 @@ class AdaBoostNC(_Nested):
     class_weight : None, "balanced" or dict
         Factor of the weights of each class; "balanced" makes the classes equal.
     n_jobs : None or int
-        Threads for prediction; -1: as many as there are processors.
+        Threads, for trees of up to 10 levels and for prediction; None: 1, -1: as many as there are
+        processors. No more are used than the rows are worth; no bit of a tree depends on it.
     random_state : None, int, RandomState or Generator
         Seed of the draws, and of members that have a seed.
     verbose : int
@@ -2770,19 +2791,13 @@ class AdaBoostNC(_Nested):
 
     def _check_row_blocks(self, blocks, y, sample_weight):
         """Check what is asked of row blocks, and the blocks; returns whether they have weights."""
-        who, lacks = type(self).__name__, self._lacks()
-        if y is not None or sample_weight is not None:
-            raise ValueError(f"{who}: row blocks hold y and sample_weight: call fit(blocks)")
+        lacks, (n, d) = self._lacks(), blocks.shape
         if lacks:
+            who = type(self).__name__
             raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
-        is_weighted = check_blocks(self, blocks, self._threads())
-        if self.verbose:
-            (n, d), depth = blocks.shape, 1 if self.base == "stump" else self.max_depth or "some"
-            print(
-                f"{who}: {len(blocks)} blocks, {n} rows; X, {8 * n * d:,} bytes, is read 3 times, "
-                f"then a tree takes {depth} + 3 passes over up to {n * (d + 44):,} bytes"
-            )
-        return is_weighted
+        depth = 1 if self.base == "stump" else self.max_depth or "some"
+        passes = f"it is read 3 times, then a tree takes {depth} + 3 passes over up to "
+        return check_blocks(self, blocks, y, sample_weight, f"{passes}{n * (d + 44):,} bytes")
 
     def _tree_learner(self, parts, is_weighted):
         """Functions to train a tree, (counts) -> nodes, votes of the nodes of the rows, and to pack
@@ -2804,13 +2819,11 @@ class AdaBoostNC(_Nested):
         shift = grower.data.shift
 
         def train(counts):
-            if not is_one:
-                parts.change(_fill_rows, grower.full, shift, n_jobs=n_jobs)
-            elif counts is not None:
+            if counts is not None:
                 _fill_examples(counts, part.target, 1.0, True, shift, grower.data.GH)
-            else:
+            elif is_one:
                 _fill_examples(part.D, part.target, grower.full, False, shift, grower.data.GH)
-            nodes = grower.grow()
+            nodes = grower.grow() if is_one else grower.grow(_fill_rows, grower.full, shift)
             if self.prune and not is_stump:
                 prune(nodes, shift)
             signs = np.where(nodes["g"] <= 0, PLUS, MINUS)

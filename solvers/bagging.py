@@ -380,12 +380,15 @@ def _ends_of_runs(values, weight=None):
     return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
 
 
-def place_edges(X, weight, missing, max_bins, whole=None):
+def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
     """Thresholds by the rows of X, and by these features where values are missing. Of a sample
     whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
     edges = []
     columns = np.array(X.T, order="C")
-    if weight is None:
+    if weight is None and n_jobs > 1:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            [*pool.map(np.ndarray.sort, np.array_split(columns, n_jobs))]
+    elif weight is None:
         columns.sort(axis=1)
     for j, column in enumerate(columns):
         values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
@@ -1190,8 +1193,11 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -1455,7 +1461,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__

@@ -18,6 +18,9 @@ Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the 
           finds a vertex among the voters that have weight.
           In each the edges of ALL voters bound the optimum from below, and the fit stops on that
           certified gap. A sample weight of 2 is the row twice.
+          Of the rows CqBoost, MDBoost and MinCq over stumps need sums only: threads (n_jobs) share
+          them, and blocks of rows may stay in files or on other machines, fit(blocks). Where the
+          weights are whole numbers no bit of the vote depends on how the rows are cut.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
           Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
@@ -57,7 +60,7 @@ import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, wraps
+from functools import cache, reduce, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -91,22 +94,24 @@ def jit(function=None, inner=False, **options):
 
 
 # -- edges and pricing ----------------------------------------------------------------------------
-@jit
-def _stump_products(bins, cuts, u, j, above, products):
+@jit(nogil=True)
+def _stump_products(bins, cuts, a, y, signed, j, above, products):
     """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
-    Over the rows above the cut of stump j, or below it, or all if j < 0; O(d) for each of them
-    with u_i != 0: one histogram for each feature. With u = a y these are the edges of the stumps.
+    u is a, or a y if signed: then these are the edges of the stumps. Over the rows above the cut of
+    stump j, or below it, or all if j < 0; O(d) for each of them with u_i != 0: one histogram for
+    each feature.
     """
     d = bins.shape[1]
     own, cut = j // cuts, j % cuts
     sums = np.zeros((d, cuts + 1))
     total = 0.0
-    for i in range(u.size):
-        if u[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
-            total += u[i]
+    for i in range(a.size):
+        if a[i] != 0.0 and (j < 0 or (bins[i, own] > cut) == above):
+            u = a[i] * y[i] if signed else a[i]
+            total += u
             for f in range(d):
-                sums[f, bins[i, f]] += u[i]
+                sums[f, bins[i, f]] += u
     for f in range(d):
         below = 0.0
         for k in range(cuts):
@@ -204,9 +209,9 @@ class _Terms(NamedTuple):
     scale: float  # The objective is this multiple of the one with row weights that sum to 1.
 
 
-def _generate(pool, y, weight, edges, terms, masters, max_columns, report):
-    """Algorithm 1 for CqBoost and MDBoost: the voters taken in, their weights q and the example
-    weights a.
+def _generate(pool, edges, terms, masters, max_columns, report):
+    """Algorithm 1 for CqBoost and MDBoost: the voters taken in, their weights q, and a function
+    from their margins to the example weights a.
 
     edges are those of all voters with equal example weights, overwritten. report(objective, gap,
     chosen, q) is asked after every master problem whether to stop.
@@ -215,10 +220,10 @@ def _generate(pool, y, weight, edges, terms, masters, max_columns, report):
     left = list(masters)
     master = left.pop(0)()
     taken = np.zeros(edges.size, np.bool_)
-    inside = _Inside(pool, weight, edges[: pool.size].copy(), terms, limit)
+    inside = _Inside(pool, edges[: pool.size].copy(), terms, limit)
+    j = _best_outside(edges, taken)
     for k in range(limit):
         # Step 1: the voter with the largest edge comes in.
-        j = _best_outside(edges, taken)
         taken[j] = True
         inside.add(j)
         while True:
@@ -234,14 +239,14 @@ def _generate(pool, y, weight, edges, terms, masters, max_columns, report):
             done = report(terms.scale * objective, terms.scale * gap, inside.chosen, inside.q)
 
             # Step 5: where no voter is left to enter, what lacks is accuracy: the next master.
-            last = k + 1 == limit or edges[_best_outside(edges, taken)] <= nu
+            j = -1 if k + 1 == limit else _best_outside(edges, taken)
+            last = j < 0 or edges[j] <= nu
             if done or not last or k + 1 == max_columns or not left:
                 break
             master = left.pop(0)()
         if done or last:
             break
-    g = y * _combine(pool, inside.chosen, inside.q)
-    return inside.chosen, inside.q, terms.scale * weight / inside.total * (b - t * g)
+    return inside.chosen, inside.q, lambda g: terms.scale * pool.weight / pool.total * (b - t * g)
 
 
 class _Inside:
@@ -250,14 +255,13 @@ class _Inside:
         min q'P q / 2 + c'q    subject to    q >= 0, sum q = 1, e'q >= floor
 
     The rows of X come in only through `first`, the mean margins of the base voters, and `gram`,
-    the products of the voters inside with the base voters.
+    the products of the voters inside with the base voters: both are sums over rows, which may be
+    shared by threads or lie in blocks.
     """
 
-    def __init__(self, pool, weight, first, terms, limit):
+    def __init__(self, pool, first, terms, limit):
         self.pool = pool
-        self.weight = weight
-        self.total = weight.sum()
-        self.balance = pool.products(weight)
+        self.balance = pool.balance()
         self.first = first
         self.terms = terms
         self.count = 0
@@ -285,8 +289,8 @@ class _Inside:
         base = j % self.pool.size
         sign = 1.0 if j < self.pool.size else -1.0
         products = self.gram[k]
-        self.pool.gram(base, self.weight, self.balance, products)
-        products *= sign / self.total
+        self.pool.gram(base, self.balance, products)
+        products *= sign / self.pool.total
         self.voters[k] = j
         self.base[k] = base
         self.signs[k] = sign
@@ -1007,38 +1011,154 @@ class _Highs:
 
 # -- voters ---------------------------------------------------------------------------------------
 GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # The kinds made from X.
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # These quantiles of the margins are kept.
+GRAM_CELLS = 2**18  # Products of all stumps come at most this many at a time, or in one row.
+SOME_ROWS = 8192  # Of this many rows at a time steps on blocks hold anything but sums.
+LARGEST = np.int64(2**63 - 1)  # The largest integer: all binary digits but the sign.
 
 
-class _Stumps:
-    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
+class _Pool:
+    """Voters, and the rows they are to vote on. In memory these have labels y and weights; what is
+    known of them anywhere is n, the total of the weights and the weight of one class less that of
+    the other, and whether all weights are equal."""
 
-    def __init__(self, X, n_thresholds):
-        low, high = X.min(axis=0), X.max(axis=0)
-        used = np.flatnonzero(high > low)
-        low, high = low[used, None], high[used, None]
+    def __init__(self, y, weight):
+        self.y = y
+        self.weight = weight
+        self.n = weight.size
+        self.total = weight.sum()
+        self.lean = weight @ y
+        self.is_even = bool(weight.min() == weight.max())
+
+    def figures(self, w, constant, scale):
+        """First and second moment and quantiles of the margins, which are y (H w) / scale or, if
+        there is a constant, y constant / scale; and the margins."""
+        g = self.y * constant if constant else self.margins(w)
+        g /= scale
+        first = float(np.average(g, weights=self.weight))
+        second = float(np.average(g**2, weights=self.weight))
+        return first, second, self._quantiles(g), g
+
+    def _quantiles(self, g):
+        return _quantiles(g, self.weight, QUANTILES)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
+class _Stumps(_Pool):
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature.
+
+    The rows are Parts, and each part is a thread's.
+    """
+
+    n_jobs = 1  # Threads for blocks.
+    only = None  # The part, if there is one only: it needs no map.
+
+    def __init__(self, rows, y, weight, n_thresholds):
+        super().__init__(y, weight)
+        self.rows = rows
+        self.only = rows.parts[0] if len(rows.parts) == 1 else None
+        self._cut(n_thresholds)
+        self.bins = np.empty((self.n, self.shape[0]), np.uint8)
+        rows.change(_keep_bins, self.used, self.cuts.reshape(self.shape), self.bins)
+
+    def _cut(self, n_thresholds):
+        """The cuts: at equal steps between the ends of each feature that is not constant."""
+        low, high = zip(*self._map(_ends), strict=True)
+        low, high = reduce(np.minimum, low), reduce(np.maximum, high)
+        self.used = np.flatnonzero(high > low)
+        low, high = low[self.used, None], high[self.used, None]
         with np.errstate(all="ignore"):  # Cuts at infinity are as good as none.
             cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-            self.bins = np.empty((X.shape[0], used.size), np.uint8)
-            _bin(X, used, cuts, self.bins)
         self.shape = cuts.shape
         self.size = cuts.size
-        self.features = np.repeat(used, n_thresholds)
+        self.features = np.repeat(self.used, n_thresholds)
         self.cuts = cuts.ravel()
 
-    def products(self, u):
-        """H'u."""
-        products = np.empty(self.size)
-        _stump_products(self.bins, self.shape[1], u, -1, True, products)
-        return products
+    def _map(self, step, *args):
+        return self.rows.map(step, *args, n_jobs=self.n_jobs)
+
+    def _sum(self, step, *args):
+        if self.only is not None:
+            return step(self.only, *args)
+        return reduce(np.add, self._map(step, *args))
+
+    def edges(self, a=None):
+        """A'a of the base voters; a is the weights where it is None."""
+        return self._sum(_part_edges, self.shape[1], a)
+
+    def balance(self):
+        """H'v, where v are the weights of the rows."""
+        return self._sum(_part_gram, self.shape[1], -1, True)
+
+    def gram(self, j, balance, out):
+        """out = H'(v h_j): from the rows of the lighter side of h_j."""
+        above = bool(balance[j] <= 0)
+        products = self._sum(_part_gram, self.shape[1], j, above)
+        np.multiply(products, 2.0, out=out)
+        out -= balance
+        if not above:
+            np.negative(out, out=out)
+
+    def whole_gram(self, balance):
+        """The same for all base voters j, (base, base): some of them in a pass over the rows."""
+        K = np.empty((self.size, self.size))
+        above = balance <= 0
+        some = max(1, GRAM_CELLS // self.size)
+        for j in range(0, self.size, some):
+            K[j : j + some] = self._sum(_part_rows, self.shape[1], j, above[j : j + some])
+        K *= 2.0
+        K -= balance
+        K[~above] *= -1.0
+        return K
+
+    def margins(self, w):
+        """y (H w), a new array."""
+        out = np.empty(self.n)
+        self._map(_part_margins, self._table(w), out)
+        return out
+
+    def _table(self, w):
+        """What the vote adds for each bin of each feature."""
+        w = w.reshape(self.shape)
+        table = np.zeros((self.shape[0], self.shape[1] + 1))
+        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
+        table -= w.sum(axis=1)[:, None]
+        return table
+
+    def _quantiles(self, g):
+        if self.only is not None:
+            return super()._quantiles(g)
+        self.rows.change(_share_margins, g)
+        return self._quantiles_by_digits()
+
+    def _quantiles_by_digits(self):
+        """As in `_quantiles`, from sums: the margins in binary, eight digits after eight."""
+        goals = np.array(QUANTILES) * self.total * (1.0 - SHARE_TOL)
+        prefixes = np.zeros(goals.size, np.int64)
+        below = np.zeros(goals.size)
+        for shift in range(56, -1, -8):
+            sums = np.sum(self._map(_part_digits, prefixes, shift), axis=0)
+            for k, own in enumerate(sums):
+                places = np.flatnonzero(own)
+                past = below[k] + np.cumsum(own[places])
+                at = min(np.searchsorted(past, goals[k]), places.size - 1)
+                below[k] = past[at] - own[places[at]]
+                prefixes[k] = 256 * prefixes[k] + places[at] - 128 * (shift == 56)
+        return _from_keys(prefixes)
 
     def columns(self, chosen):
         """Outputs of the chosen voters, (chosen, n)."""
         features, cuts = np.divmod(chosen, self.shape[1])
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
-    def rows(self, y):
+    def differing(self):
         """What a row is to the voters, with its label: equal rows are equal here."""
-        return np.column_stack([y > 0.0, self.bins])
+        return np.column_stack([self.y > 0.0, self.bins])
 
     def kinds(self):
         """A number for each voter, the same for those that are equal: no row between the cuts."""
@@ -1047,27 +1167,134 @@ class _Stumps:
         rows[:, 0] = True
         return np.cumsum(rows[:, :-1]) - 1
 
-    def gram(self, j, u, balance, out):
-        """out = H'(u h_j), where balance = H'u: from the rows of the lighter side of h_j."""
-        above = bool(balance[j] <= 0)
-        _stump_products(self.bins, self.shape[1], u, j, above, out)
-        out *= 2.0
-        out -= balance
-        if not above:
-            np.negative(out, out=out)
-
-    def combine(self, w):
-        """H w: a table of 1 + n_thresholds values for each feature."""
-        w = w.reshape(self.shape)
-        table = np.zeros((self.shape[0], self.shape[1] + 1))
-        table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
-        table -= w.sum(axis=1)[:, None]
-        out = np.empty(self.bins.shape[0])
-        _stump_sum(self.bins, table, out)
-        return out
+    def __exit__(self, *error):
+        self.rows.__exit__(*error)
 
 
-@jit
+class _BlockStumps(_Stumps):
+    """The same on row blocks: what has an entry for each row stays with its block. X is read for
+    the ends of the features and for the bins, and these, a byte a cell, for every Gram row."""
+
+    def __init__(self, blocks, n_thresholds, n_jobs):
+        self.rows = blocks
+        self.n_jobs = n_jobs
+        n, total, lean, least, most = zip(*self._map(_count), strict=True)
+        self.n, self.total, self.lean = sum(n), sum(total), sum(lean)
+        self.is_even = min(least) == max(most)
+        self._cut(n_thresholds)
+        if self.size:
+            blocks.change(_keep_bins, self.used, self.cuts.reshape(self.shape), n_jobs=n_jobs)
+
+    def figures(self, w, constant, scale):
+        """As in _Pool, with None for the margins, which the blocks keep."""
+        table = self._table(w) / scale
+        sums = self.rows.change(_keep_margins, table, n_jobs=self.n_jobs)
+        first, second = np.sum(sums, axis=0) / self.total
+        return float(first), float(second), self._quantiles_by_digits(), None
+
+    def __exit__(self, *error):
+        pass
+
+
+# Steps on a part of the rows, or a block. Of those on blocks only two read X.
+def _ends(part):
+    """The least and the largest value of each feature. Reads X."""
+    return np.asarray(part.X.min(axis=0)), np.asarray(part.X.max(axis=0))
+
+
+def _keep_bins(part, used, cuts, bins=None):
+    """Keep the bins of all cells, in memory in the rows of bins that are this part's. Reads X."""
+    if bins is None:
+        part.keep("bins", (len(part.X), used.size), np.uint8)
+    else:
+        part.bins = bins[_place(part)]
+    with np.errstate(all="ignore"):  # Python, unlike the compiler, warns of cuts at infinity.
+        _bin(part.X, used, cuts, part.bins)
+
+
+def _place(part):
+    return slice(part.start, part.start + part.target.size)
+
+
+def _count(block):
+    """Rows, weight, weight of one class less that of the other, the least and largest weight."""
+    v = block.weight
+    return v.size, float(v.sum()), float(v @ block.target), float(v.min()), float(v.max())
+
+
+def _part_edges(part, cuts, a):
+    """This part's share of A'a, where a is None that of A'v."""
+    a = part.weight if a is None else a[_place(part)]
+    products = np.empty(part.bins.shape[1] * cuts)
+    _stump_products(part.bins, cuts, a, part.target, True, -1, True, products)
+    return products
+
+
+def _part_gram(part, cuts, j, above):
+    """This part's share of H'v over the rows on that side of voter j; all rows if that is -1."""
+    products = np.empty(part.bins.shape[1] * cuts)
+    _stump_products(part.bins, cuts, part.weight, part.target, False, j, above, products)
+    return products
+
+
+def _part_rows(part, cuts, j, above):
+    """The same for voters from j on, a row for each."""
+    return np.array([_part_gram(part, cuts, j + k, bool(up)) for k, up in enumerate(above)])
+
+
+def _part_margins(part, table, out):
+    """The margins of this part's rows, into out."""
+    out = out[_place(part)]
+    _stump_sum(part.bins, table, out)
+    out *= part.target
+
+
+def _share_margins(part, g):
+    """Let the part have its margins."""
+    part.margins = g[_place(part)]
+
+
+def _keep_margins(block, table):
+    """Keep the margins. Returns their weighted sum and that of their squares."""
+    kept = block.keep("margins", block.target.shape)
+    first = second = 0.0
+    for at in range(0, kept.size, SOME_ROWS):
+        some = slice(at, at + SOME_ROWS)
+        g = np.empty(block.target[some].size)
+        _stump_sum(block.bins[some], table, g)
+        g *= block.target[some]
+        kept[some] = g
+        first += block.weight[some] @ g
+        second += block.weight[some] @ g**2
+    return first, second
+
+
+def _part_digits(block, prefixes, shift):
+    """The weight of the margins that begin with each prefix, by their next eight binary digits."""
+    sums = np.zeros((prefixes.size, 256))
+    _digit_sums(block.margins.view(np.int64), block.weight, prefixes, shift, sums)
+    return sums
+
+
+@jit(nogil=True)
+def _digit_sums(bits, weight, prefixes, shift, sums):
+    """The weights of numbers with these bits, summed in sums, (prefixes, 256), by digits from
+    shift on. Read as integers, floats of one sign are in order; those below 0 are turned over."""
+    for i in range(bits.size):
+        key = bits[i] if bits[i] >= 0 else bits[i] ^ LARGEST
+        for k in range(prefixes.size):
+            if shift == 56:
+                sums[k, (key >> 56) + 128] += weight[i]
+            elif key >> (shift + 8) == prefixes[k]:
+                sums[k, (key >> shift) & 255] += weight[i]
+
+
+def _from_keys(keys):
+    """The floats of the keys in `_digit_sums`."""
+    return np.where(keys >= 0, keys, keys ^ LARGEST).view(np.float64)
+
+
+@jit(nogil=True)
 def _bin(X, used, cuts, bins):
     """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
 
@@ -1087,7 +1314,7 @@ def _bin(X, used, cuts, bins):
             bins[i, f] = k
 
 
-@jit
+@jit(nogil=True)
 def _stump_sum(bins, table, out):
     """out[i] = sum over features f of table[f, bins[i, f]]."""
     for i in range(out.size):
@@ -1096,31 +1323,49 @@ def _stump_sum(bins, table, out):
             out[i] += table[f, bins[i, f]]
 
 
-class _Outputs:
+@jit(nogil=True)
+def _stump_outputs(X, features, thresholds, signs, out):
+    """out[i, k] = the sign of stump k where X[i] is above its threshold, else less the sign."""
+    for k in range(features.size):
+        for i in range(X.shape[0]):
+            out[i, k] = signs[k] if X[i, features[k]] > thresholds[k] else -signs[k]
+
+
+class _Outputs(_Pool):
     """Any voters, by the matrix of their outputs and, if they are kernels, their centres."""
 
-    def __init__(self, H, centres=None):
+    def __init__(self, H, y, weight, centres=None):
+        super().__init__(y, weight)
         self.H = H
         self.size = H.shape[1]
         self.centres = centres
 
-    def products(self, u):
-        return u @ self.H
+    def edges(self, a=None):
+        return ((self.weight if a is None else a) * self.y) @ self.H
+
+    def balance(self):
+        return self.weight @ self.H
+
+    def gram(self, j, balance, out):
+        np.matmul(self.weight * self.H[:, j], self.H, out=out)
+
+    def whole_gram(self, balance):
+        K = np.empty((self.size, self.size))
+        for j in range(self.size):
+            self.gram(j, balance, K[j])
+        return K
+
+    def margins(self, w):
+        return self.y * (self.H @ w)
 
     def columns(self, chosen):
         return self.H.T[chosen]
 
-    def rows(self, y):
-        return np.arange(y.size)[:, None]  # rarely equal, and long to compare
+    def differing(self):
+        return np.arange(self.n)[:, None]  # rarely equal, and long to compare
 
     def kinds(self):
         return np.arange(self.size)
-
-    def gram(self, j, u, balance, out):
-        np.matmul(u * self.H[:, j], self.H, out=out)
-
-    def combine(self, w):
-        return self.H @ w
 
 
 def _kernel_outputs(X, centres, gamma, kind):
@@ -1133,16 +1378,16 @@ def _kernel_outputs(X, centres, gamma, kind):
     return H
 
 
-def _columns(pool, y, chosen):
+def _columns(pool, chosen):
     """y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
-    signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * y
+    signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * pool.y
     return signs * pool.columns(chosen % pool.size)
 
 
-def _combine(pool, chosen, q):
-    """The vote on the training rows."""
+def _net(pool, chosen, q):
+    """The weights of the base voters, less those of their complements."""
     signs = np.where(chosen < pool.size, 1.0, -1.0)
-    return pool.combine(np.bincount(chosen % pool.size, signs * q, minlength=pool.size))
+    return np.bincount(chosen % pool.size, signs * q, minlength=pool.size)
 
 
 # >>> shared: rbf 1
@@ -1254,8 +1499,11 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -1519,7 +1767,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__
@@ -1763,7 +2012,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 1
+# >>> shared: blocks 3
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -1781,23 +2030,28 @@ class Parts:
     """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then a change is repeated for a part that was lost."""
+    be files, or on other machines, and then changes are repeated for a part that was lost; from a
+    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
         places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
         self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
         self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def map(self, step, *args, n_jobs=1):
-        """[step(part, *args) for each part]."""
-        if self._pool is None:
-            return [step(self.parts[0], *args)]
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts]
-        return [job.result() for job in jobs]
+        """[step(part, *args) for each part]; the first one is this thread's."""
+        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
+        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
 
     change = map
+
+    def mark(self):
+        """None: nothing is ever lost here."""
+
+    def shorten(self, mark, step, *args):
+        """Nothing is ever repeated."""
 
     def __enter__(self):
         return self
@@ -1813,12 +2067,16 @@ def are_blocks(X):
 
 
 def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels and the weight of each, and whether
-    a row has none."""
+    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
+    lacks by rounding, and whether a row has no weight."""
     checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
-    labels, codes = np.unique(y, return_inverse=True)
-    totals = [math.fsum(weight[codes == k]) for k in range(labels.size)]
+    labels, totals = np.unique(y), []
+    for label in labels[:3]:  # More than two are refused.
+        own = weight[y == label]
+        is_counted = block.sample_weight is None
+        total = float(own.size) if is_counted else math.fsum(own)
+        totals.append([total, 0.0 if is_counted else math.fsum([*own, -total])])
     return X.shape, labels, totals, not weight.all()
 
 
@@ -1831,13 +2089,22 @@ def _aim(block, classes, factors):
     block.keep("weight", y.shape)[:] = weight * np.where(is_high, factors[1], factors[0])
 
 
-def check_blocks(model, blocks, n_jobs=1):
+def check_blocks(model, blocks, y, sample_weight, passes):
     """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
-    and lets each block have what Part has. Returns whether rows have weights of their own."""
-    who = type(model).__name__
-    shapes, labels, totals, lack = zip(
-        *blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs), strict=True
-    )
+    and lets each block have what Part has. Returns whether rows have weights of their own. `passes`
+    tells, if verbose, what the fit will cost."""
+    who, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            f"{who}: row blocks have their labels and weights with them; call fit(blocks), without "
+            "y and sample_weight"
+        )
+    if model.verbose:
+        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
+        print(f"{who}: {size}; {passes}")
+    blocks.clear()
+    found = blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs)
+    shapes, labels, totals, lack = zip(*found, strict=True)
     widths = sorted({d for _, d in shapes})
     if len(widths) > 1:
         raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
@@ -1846,7 +2113,7 @@ def check_blocks(model, blocks, n_jobs=1):
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     model._check_classes(classes)
     each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k]) for k in range(2)])
+    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
     if not totals.sum() < BOUND:
         raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
@@ -2182,9 +2449,9 @@ class _Nested(_Model):
 
 
 # -- estimators: what the five methods share ------------------------------------------------------
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # These quantiles of the margins are kept.
 VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum.
 VOTE_ROWS = 4096  # This many rows vote at a time.
+CELLS = 1_000_000  # A thread has at least this many cells of X, or of the outputs of members.
 MU_TOL = 1e-12  # A mu above its limit by no more than this part is at it.
 BETTER = "pass better voters"
 VOTERS = f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable"
@@ -2227,8 +2494,11 @@ class _Vote(_Nested):
         set, and OSQP where it does not reach eps.
     class_weight : None, "balanced" or dict
         Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+    n_jobs : None or int
+        Threads for stumps, in fit and prediction; None: 1, -1: as many as there are processors.
+        Small data take fewer.
     verbose : int
-        1 prints one line after every iteration.
+        1 prints one line after every iteration, and before the first what row blocks will cost.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops. There self is
         the vote so far: self.score(X_valid, y_valid) serves to stop early.
@@ -2242,6 +2512,8 @@ class _Vote(_Nested):
         "eps": "a number > 0",
     }
     _raw = False  # whether the weights do not sum to 1
+    _row_variables = False  # whether the program has a variable for each row
+    _passes = "an iteration takes 1 pass"  # over what blocks keep
 
     @property
     def tol(self):
@@ -2249,45 +2521,50 @@ class _Vote(_Nested):
         return self.eps
 
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None, independent_voters=False):
+    def fit(self, X, y=None, sample_weight=None, independent_voters=False):
         """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice.
+
+        CqBoost, MDBoost and MinCq over stumps also take row blocks in place of X and y. These read
+        X three times, the bins of its cells once an iteration, and get no `example_weights_`.
 
         `independent_voters=True` says that the voters do not depend on these rows, for instance
         classifiers that were fitted on others: only then `pac_bayes_bound` is a guarantee.
         """
         self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        present = weight > 0
-        rows, labels, counts = _part(X, present), y[present], weight[present]
-        pool = self._make_pool(rows, counts)
-        self.n_voters_ = pool.size * (1 + self._complemented)
-        self.majority_ = 1.0 if counts @ labels >= 0 else -1.0
+        if are_blocks(X):
+            pool = self._make_block_pool(X, y, sample_weight)
+        else:
+            X, y, weight = self._check_fit(X, y, sample_weight)
+            present = weight > 0
+            is_whole = self._generates and present.all()
+            rows = (X, y, weight) if is_whole else (_part(X, present), y[present], weight[present])
+            pool = self._make_pool(*rows)
         self.trace_ = []
+        with pool:
+            self._check_pool(pool)
 
-        # The method itself: the voters taken in, their weights and the example weights.
-        chosen, q, a = self._learn(pool, labels, counts)
-        self.n_generated_ = chosen.size
-        self._keep_vote(pool, chosen, q)
-        g = labels * _combine(pool, chosen, q)
-        if self.constant_:
-            g = labels * self.constant_
+            # The method itself: the voters taken in, their weights and the example weights.
+            chosen, q, a = self._learn(pool)
+            self.n_generated_ = chosen.size
+            self._keep_vote(pool, chosen, q)
+            figures = pool.figures(_net(pool, chosen, q), self.constant_, self.total_)
+            advice = self._advice(pool) if self.constant_ else None
+        if advice:
             majority = self.classes_[int(self.constant_ > 0)]
             warnings.warn(
                 f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
-                f"the majority class {majority} is predicted; {self._advice(pool, labels, counts)}",
+                f"the majority class {majority} is predicted; {advice}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
         # The figures of the vote, and the certificate.
-        g /= self.total_
+        self.first_moment_, self.second_moment_, self.margin_quantiles_, g = figures
         self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
-        self.example_weights_ = np.zeros(y.size)
-        self.example_weights_[present] = a
-        self.first_moment_ = float(np.average(g, weights=counts))
-        self.second_moment_ = float(np.average(g**2, weights=counts))
-        self.margin_quantiles_ = _quantiles(g, counts, QUANTILES)
-        self.n_examples_ = y.size if counts.min() == counts.max() and present.all() else 0
+        if g is not None:
+            self.example_weights_ = np.zeros(y.size)
+            self.example_weights_[present] = a(g) if callable(a) else a
+        self.n_examples_ = pool.n if pool.is_even and (g is None or present.all()) else 0
         self.independent_voters_ = bool(independent_voters)
         self.trace_ = np.array(self.trace_)
         self.converged_ = bool(self.residual_ <= self.eps)
@@ -2302,8 +2579,16 @@ class _Vote(_Nested):
     def decision_function(self, X):
         """Weighted vote, (n,)."""
         X = self._check_X(X)
-        blocks = (_part(X, slice(i, i + VOTE_ROWS)) for i in range(0, X.shape[0], VOTE_ROWS))
-        return np.concatenate([self._member_outputs(block) @ self.weights_ for block in blocks])
+        n = X.shape[0]
+
+        def vote(i):
+            return self._member_outputs(_part(X, slice(i, i + VOTE_ROWS))) @ self.weights_
+
+        threads = min(self._threads(), n * self.weights_.size // CELLS)
+        if threads < 2 or self.voters != "stumps":
+            return np.concatenate([vote(i) for i in range(0, n, VOTE_ROWS)])
+        with ThreadPoolExecutor(threads) as pool:
+            return np.concatenate([*pool.map(vote, range(0, n, VOTE_ROWS))])
 
     def margins(self, X, y):
         """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
@@ -2386,21 +2671,43 @@ class _Vote(_Nested):
     def _generates(self):
         return isinstance(self.voters, str) and self.voters in GENERATED
 
-    def _make_pool(self, X, weight):
-        who = type(self).__name__
+    def _make_pool(self, X, y, weight):
         if not self._generates:
-            return _Outputs(self._given_outputs(X))
+            return _Outputs(self._given_outputs(X), y, weight)
         if self.voters == "stumps":
-            pool = _Stumps(X, self.n_thresholds)
-            if not pool.size:
-                raise ValueError(
-                    f"{who}: all {X.shape[1]} feature(s) are constant, which leaves no stumps; "
-                    "pass other features or a list of voters"
-                )
-            return pool
+            threads = max(1, min(self._threads(), X.size // CELLS))
+            return _Stumps(Parts(X, y, weight, threads), y, weight, self.n_thresholds)
         is_named = isinstance(self.gamma, str)
         self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
-        return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), centres=X)
+        return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), y, weight, centres=X)
+
+    def _make_block_pool(self, blocks, y, sample_weight):
+        """Stumps on row blocks. What does not work there is refused before any work."""
+        who = type(self).__name__
+        if self._row_variables:
+            raise ValueError(
+                f"{who} does not take row blocks: its program has a variable for each row; take "
+                "CqBoost, MDBoost or MinCq, or pass X and y as arrays"
+            )
+        if self.voters != "stumps":
+            raise ValueError(
+                f"{who}: on row blocks voters must be 'stumps', got {self.voters!r}; pass X and y "
+                "as arrays for other voters"
+            )
+        n, d = blocks.shape
+        passes = f"it is read 3 times, then {self._passes} over up to {n * (d + 8):,} bytes"
+        check_blocks(self, blocks, y, sample_weight, passes)
+        return _BlockStumps(blocks, self.n_thresholds, self._threads())
+
+    def _check_pool(self, pool):
+        """Set what is known of the voters; there has to be one."""
+        self.n_voters_ = pool.size * (1 + self._complemented)
+        self.majority_ = 1.0 if pool.lean >= 0 else -1.0
+        if not pool.size:
+            raise ValueError(
+                f"{type(self).__name__}: all {self.n_features_in_} feature(s) are constant, which "
+                "leaves no stumps; pass other features or a list of voters"
+            )
 
     def _both(self, base):
         """Values of all voters from those of the base voters."""
@@ -2491,13 +2798,13 @@ class _Vote(_Nested):
     def _member_outputs(self, X):
         if self.constant_:
             return np.full((X.shape[0], 1), self.constant_)
+        if self.voters == "stumps":
+            outputs = np.empty((X.shape[0], self.signs_.size), order="F")
+            _stump_outputs(X, self.features_, self.thresholds_, self.signs_, outputs)
+            return outputs
         if not self._generates:
-            outputs = self._given_outputs(X, self.members_)
-        elif self.voters == "stumps":
-            outputs = np.where(X[:, self.features_] > self.thresholds_, 1.0, -1.0)
-        else:
-            outputs = _kernel_outputs(X, self.centres_, self.gamma_, self.voters)
-        return outputs * self.signs_
+            return self._given_outputs(X, self.members_) * self.signs_
+        return _kernel_outputs(X, self.centres_, self.gamma_, self.voters) * self.signs_
 
     def _is_intact(self):
         m, d = self.weights_.size, self.n_features_in_
@@ -2533,7 +2840,7 @@ class _Vote(_Nested):
         iteration = len(self.trace_) + 1
         return self._report(iteration, objective, residual=residual, columns=chosen.size)
 
-    def _advice(self, pool, y, weight):
+    def _advice(self, pool):
         """What to do where no voter has a weight."""
         return BETTER
 
@@ -2551,17 +2858,16 @@ class _Vote(_Nested):
 class _Generated(_Vote):
     """CqBoost and MDBoost: q on the simplex, one voter enters at a time."""
 
-    def _learn(self, pool, y, weight):
-        total = weight.sum()
-        edges = self._both(pool.products(weight * y) / total)  # sums of whole weights are exact
+    def _learn(self, pool):
+        edges = self._both(pool.edges() / pool.total)  # sums of whole weights are exact
         best = edges[_best_outside(edges, np.zeros(edges.size, np.bool_))]
-        terms = _Terms(*map(float, self._terms(best, total, weight.size)))
+        terms = _Terms(*map(float, self._terms(best, pool.total, pool.n)))
 
         def report(objective, gap, chosen, q):
             return self._show(objective, gap, pool, chosen, q) or self.residual_ <= self.eps
 
         masters = MASTERS[self.master]
-        return _generate(pool, y, weight, edges, terms, masters, self.max_columns, report)
+        return _generate(pool, edges, terms, masters, self.max_columns, report)
 
 
 # -- CqBoost --------------------------------------------------------------------------------------
@@ -2573,12 +2879,14 @@ class _Generated(_Vote):
 class CqBoost(_Generated):
     """Vote with the smallest second moment of the margin at a given first one: the C-bound.
 
+    Over stumps it also fits on row blocks; example_weights_, of n entries, is then left out.
+
     Parameters
     ----------
     mu : float in (0, 1]
         Least first moment of the margin; at most the edge of the best voter.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
-class_weight, verbose, callback : as in _Vote
+class_weight, n_jobs, verbose, callback : as in _Vote
 
     Attributes
     ----------
@@ -2605,7 +2913,8 @@ class_weight, verbose, callback : as in _Vote
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="auto", voting="hard", class_weight=None, verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", class_weight=None, n_jobs=1, verbose=0,
+        callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -2631,12 +2940,14 @@ class_weight, verbose, callback : as in _Vote
 class MDBoost(_Generated):
     """Vote with a large mean and a small variance of the margin.
 
+    Over stumps it also fits on row blocks, as CqBoost does.
+
     Parameters
     ----------
     D : float > 0
         Weight of the variance.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
-class_weight, verbose, callback : as in _Vote
+class_weight, n_jobs, verbose, callback : as in _Vote
 
     Attributes as in CqBoost.
     """
@@ -2645,7 +2956,8 @@ class_weight, verbose, callback : as in _Vote
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="auto", voting="hard", class_weight=None, verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", class_weight=None, n_jobs=1, verbose=0,
+        callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -2670,31 +2982,32 @@ class MinCq(_Vote):
     """The original MinCq: every voter and its complement, weights within a narrow box.
 
     Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 half
-    a minute. The callback is called between rounds and can stop it, with a valid vote.
+    a minute. The callback is called between rounds and can stop it, with a valid vote. Over stumps
+    it also fits on row blocks, as CqBoost does.
 
     Parameters
     ----------
     mu : float in (0, 1]
         First moment of the margin; at most the mean size of the voters' edges.
-    voters, n_thresholds, gamma, eps, master, voting, class_weight, verbose, callback : as in \
-_Vote
+    voters, n_thresholds, gamma, eps, master, voting, class_weight, n_jobs, verbose, \
+callback : as in _Vote
 
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
     _rules = {"mu": "a number > 0 and <= 1"} | _Vote._rules | MASTER_RULES
     complements = True  # in effect: the sign of a weight says which of the two
+    _passes = "every 2^18 products of two voters take 1 pass"
 
     def __init__(
         self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="auto",
-        voting="hard", class_weight=None, verbose=0, callback=None,
+        voting="hard", class_weight=None, n_jobs=1, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _learn(self, pool, y, weight):
+    def _learn(self, pool):
         n = pool.size
-        total = weight.sum()
-        first = pool.products(weight * y) / total
+        first = pool.edges() / pool.total
         top = np.abs(first).mean()
         mu = min(self.mu, top)
         if top < (1.0 - MU_TOL) * self.mu:
@@ -2705,11 +3018,8 @@ _Vote
             )
 
         # The products of all voters; of all optima the ridge selects the one of the least norm.
-        K = np.empty((n, n))
-        balance = pool.products(weight)
-        for j in range(n):
-            pool.gram(j, weight, balance, K[j])
-        K /= total
+        K = pool.whole_gram(pool.balance())
+        K /= pool.total
         ridge = min(LEAST_NORM, 0.1 * self.eps * n) * K.diagonal().max()
         K.flat[:: n + 1] += ridge
         beta = 0.0
@@ -2743,8 +3053,8 @@ _Vote
             if stop or report(x) or self.residual_ <= self.eps:
                 break
         w = x / n
-        g = y * pool.combine(w)
-        return np.arange(n) + n * (w < 0), np.abs(w), weight / total * (beta - 2.0 * g)
+        chosen = np.arange(n) + n * (w < 0)
+        return chosen, np.abs(w), lambda g: pool.weight / pool.total * (beta - 2.0 * g)
 
     @staticmethod
     def _multiplier(correlation, first, mu):
@@ -2833,12 +3143,14 @@ SUPPORTING = 1e-5  # Weights above this part of the largest go on to HiGHS.
 class LPBoost(_Vote):
     """Vote of a small sum of weights and small hinge loss: a linear program.
 
+    It has a variable for each row, so row blocks are refused.
+
     Parameters
     ----------
     C : float > 0
         Weight of the loss.
     voters, n_thresholds, gamma, complements, eps, max_columns, voting, \
-class_weight, verbose, callback : as in _Vote
+class_weight, n_jobs, verbose, callback : as in _Vote
 
     Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
     by their sum, total_.
@@ -2846,16 +3158,17 @@ class_weight, verbose, callback : as in _Vote
 
     _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES
     _raw = True
+    _row_variables = True
 
     def __init__(
         self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, voting="hard", class_weight=None, verbose=0, callback=None,
+        max_columns=None, voting="hard", class_weight=None, n_jobs=1, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _learn(self, pool, y, weight):
+    def _learn(self, pool):
         limit = self.max_columns or 2 * pool.size
-        state = _LinearProgram(pool, y, self.C * weight, self._both)
+        state = _LinearProgram(pool, self.C * pool.weight, self._both)
         edges = state.price(state.cost)
         if self.max_columns is None and edges.max() > 1.0:
             # Step 1: the interior point tells which voters have weight.
@@ -2909,8 +3222,8 @@ class_weight, verbose, callback : as in _Vote
         chosen = np.flatnonzero(q > (0.0 if stop else SUPPORTING * q.max()))
         return both[chosen], q[chosen], stop
 
-    def _advice(self, pool, y, weight):
-        best = self._both(pool.products(weight * y)).max()
+    def _advice(self, pool):
+        best = self._both(pool.edges()).max()
         return f"choose C >= {_rounded(1.0 / best, up=True)}" if best > 0 else BETTER
 
 
@@ -2920,13 +3233,12 @@ class _LinearProgram:
     Equal rows are one: weights and repetitions give the very same linear program.
     """
 
-    def __init__(self, pool, y, cost, both):
+    def __init__(self, pool, cost, both):
         self.pool = pool
-        self.y = y
         self.both = both
         self.whole = cost  # of every row; self.cost: of the rows that differ
         _, self.rows, group = np.unique(
-            pool.rows(y), axis=0, return_index=True, return_inverse=True
+            pool.differing(), axis=0, return_index=True, return_inverse=True
         )
         self.group = group.ravel()
         self.cost = np.bincount(self.group, cost)
@@ -2938,7 +3250,7 @@ class _LinearProgram:
 
     def columns(self, voters):
         """The margins of voters, (voters, rows that differ)."""
-        return _columns(self.pool, self.y, voters)[:, self.rows]
+        return _columns(self.pool, voters)[:, self.rows]
 
     def add(self, new):
         """Take in voters and solve; returns the edges of all voters."""
@@ -2952,7 +3264,7 @@ class _LinearProgram:
     def price(self, a):
         """The edges of all voters; a is kept if its dual value is the largest so far."""
         a = (a / self.cost)[self.group] * self.whole
-        edges = self.both(self.pool.products(a * self.y))
+        edges = self.both(self.pool.edges(a))
         dual = a.sum() / max(1.0, edges.max())
         if dual > self.dual:
             self.best, self.dual = a, dual
@@ -2976,12 +3288,14 @@ DENSE = 5000  # For at most this many rows the active set holds a matrix of rows
 class CGBoost(_Vote):
     """Vote of small squared weights and small hinge loss: a quadratic program.
 
+    It has a variable for each row, so row blocks are refused.
+
     Parameters
     ----------
     C : float > 0
         Weight of the loss.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
-class_weight, verbose, callback : as in _Vote
+class_weight, n_jobs, verbose, callback : as in _Vote
 
     Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
     by their sum, total_.
@@ -2989,17 +3303,19 @@ class_weight, verbose, callback : as in _Vote
 
     _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
     _raw = True
+    _row_variables = True
 
     def __init__(
         self, C=1.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
-        max_columns=None, master="auto", voting="hard", class_weight=None, verbose=0, callback=None,
+        max_columns=None, master="auto", voting="hard", class_weight=None, n_jobs=1, verbose=0,
+        callback=None,
     ):  # fmt: skip
         self._set(locals())
 
-    def _learn(self, pool, y, weight):
+    def _learn(self, pool):
         limit = self.max_columns or pool.size
         masters = list(MASTERS[self.master])
-        state = _SquaredProgram(pool, y, self.C * weight, self._complemented)
+        state = _SquaredProgram(pool, self.C * pool.weight, self._complemented)
         edges = state.look(state.a)
         late = 0
         while True:
@@ -3022,7 +3338,7 @@ class_weight, verbose, callback : as in _Vote
                 stop, late = self._interior(state, A, spread, late)
             else:
                 state.look(masters[0]().hinge(A, state.cost, state.signed, state.a))
-            lacks = state.inner > self.eps * max(1.0, state.objective) and y.size <= DENSE
+            lacks = state.inner > self.eps * max(1.0, state.objective) and pool.n <= DENSE
             if lacks and not stop:
                 state.look(_ActiveSet().hinge(A, state.cost, state.signed, state.a))
 
@@ -3061,9 +3377,8 @@ class_weight, verbose, callback : as in _Vote
 class _SquaredProgram:
     """CGBoost's program over the voters chosen so far: the best vote and the best multipliers."""
 
-    def __init__(self, pool, y, cost, signed):
+    def __init__(self, pool, cost, signed):
         self.pool = pool
-        self.y = y
         self.cost = cost
         self.signed = signed
         self.kinds = pool.kinds()
@@ -3085,19 +3400,19 @@ class _SquaredProgram:
             self.kinds[self.chosen], return_index=True, return_inverse=True, return_counts=True
         )
         share = np.sqrt(count)
-        A = _columns(self.pool, self.y, self.chosen[one]) * share[:, None]
+        A = _columns(self.pool, self.chosen[one]) * share[:, None]
         return np.ascontiguousarray(A.T), lambda q: (q / share)[place]
 
     def look(self, a, *votes):
         """Keep the best of these multipliers, the vote that follows from them, these votes and the
         best so far; returns the edges."""
-        edges = self.pool.products(a * self.y)
+        edges = self.pool.edges(a)
         edges = edges if self.signed else np.maximum(edges, 0.0)
         dual = a.sum() - 0.5 * edges @ edges
         if dual > self.dual:
             self.a, self.dual = a, dual
         for w in (edges[self.chosen], *votes):
-            g = self.y * self.pool.combine(np.bincount(self.chosen, w, self.pool.size))
+            g = self.pool.margins(np.bincount(self.chosen, w, self.pool.size))
             value = 0.5 * w @ w + self.cost @ np.maximum(1.0 - g, 0.0)
             if value < self.objective:
                 self.w, self.objective = w, value

@@ -22,6 +22,8 @@ Method    Algorithm 1 visits one member after the other. A visit solves the memb
           on, O(support^3) a step, or for kernel matrices of a rank r up to 400 an interior point
           method in r dimensions. The linear kernel takes the latter from the start, in d + 1
           dimensions: about twenty steps of O(T n d^2), whatever the scales of the columns are.
+          Threads (n_jobs) share kernel values and the products with them, chunk by chunk. Pairs are
+          too short to be shared, and members are visited in turn.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
 Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
           settle. It ends at a tolerance that gets smaller from round to round, or after 20 pairs
@@ -52,6 +54,7 @@ import sys
 import threading
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from typing import NamedTuple
@@ -517,6 +520,8 @@ def _best_rho(M, p, total):
 
 # -- kernel values, and the rows of Q that are held -----------------------------------------------
 KERNEL_VALUES = 2**16  # So many values are computed at a time: they stay in the cache.
+THREAD_VALUES = 2**19  # A thread has to have this many values to be worth its start.
+SHARED_VALUES = 2**18  # Several threads take so many at a time: they wait for each other less.
 FITS = 1e30  # Squared distances between rows of less squared length are finite in single precision.
 LONG = 300.0  # Above this gamma (|x|^2 + |z|^2), of centred rows, |x - z|^2 is a sum of squares.
 FADED = 60.0  # A value below exp(-FADED) needs no such care.
@@ -526,13 +531,53 @@ NO_FRACTION = 1.5 * 2.0**52  # A float of this size has no fraction: adding it r
 NEGATIVE = 1e-12  # An eigenvalue below minus this part of the trace is no rounding.
 
 
+class _Team:
+    """Threads that share work on chunks of kernel values."""
+
+    def __init__(self, threads=1):
+        self.threads = threads
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def chunks(self, n, width=None):
+        """Slices of n rows, as many rows as their kernel values with `width` others allow."""
+        return _chunks(n, width, KERNEL_VALUES if self.pool is None else SHARED_VALUES)
+
+    def share(self, work, parts):
+        """[work(some of the parts) for each thread]; neighbours go to different threads."""
+        if self.pool is None:
+            return [work(parts)]
+        parts = list(parts)
+        jobs = [self.pool.submit(_quiet, work, parts[k :: self.threads])
+                for k in range(self.threads)]  # fmt: skip
+        return [job.result() for job in jobs]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+def _quiet(work, parts):
+    """work(parts), in a thread that does not tell of overflows."""
+    with np.errstate(all="ignore"):
+        return work(parts)
+
+
+ALONE = _Team()
+
+
 class _Rows:
     """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
     power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
 
-    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None):
+    def __init__(
+        self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None, team=ALONE
+    ):
         """The whole table where it fits; for the rbf kernel it may come as squared distances."""
         n = y.size
+        self.team = team
         slots = _slots(n, megabytes, dtype)
         self.kernel_to_X = kernel_to_X
         self.X = X
@@ -563,22 +608,28 @@ class _Rows:
     def _fill(self, squares, gamma):
         """All of the table, the upper half from kernel values."""
         n = self.y.size
-        for part in _chunks(n):
-            if squares is None:
-                block = self.compute(part, self.table.dtype, part.start)
-            else:  # The squared distances are there, as the width of the kernel has needed them.
-                block = -gamma * squares[part, part.start :].astype(np.float64)
-                block = self.signed(_exp_plus_1(block), part, part.start)
-            self.table[part, part.start :] = block
-            end = -(-part.stop // TILE) * TILE
-            self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+
+        def upper(parts):
+            for part in parts:
+                if squares is None:
+                    block = self.compute(part, self.table.dtype, part.start)
+                else:  # The squared distances are there: the kernel's width has needed them.
+                    block = -gamma * squares[part, part.start :].astype(np.float64)
+                    block = self.signed(_exp_plus_1(block), part, part.start)
+                self.table[part, part.start :] = block
+                end = -(-part.stop // TILE) * TILE
+                self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+
+        def lower(firsts):
+            for i in firsts:
+                for j in range(0, i, TILE):
+                    low = slice(i, i + TILE)
+                    high = slice(j, j + TILE)
+                    self.table[low, high] = self.table[high, low].T
 
         # The lower half is copied in squares that stay in the cache.
-        for i in range(TILE, n, TILE):
-            for j in range(0, i, TILE):
-                low = slice(i, i + TILE)
-                high = slice(j, j + TILE)
-                self.table[low, high] = self.table[high, low].T
+        self.team.share(upper, self.team.chunks(n))
+        self.team.share(lower, range(TILE, n, TILE))
 
     def load(self, wanted):
         """Have these rows in the table, new ones where the longest unused were."""
@@ -588,8 +639,12 @@ class _Rows:
         self.used[held[held >= 0]] = self.clock
         slots = self.used.argsort(kind="stable")[: missing.size]
         self.where[np.isin(self.where, slots)] = -1
-        for part in _chunks(missing.size, self.y.size):
-            self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
+
+        def fill(parts):
+            for part in parts:
+                self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
+
+        self.team.share(fill, self.team.chunks(missing.size, self.y.size))
         self.where[missing] = slots
         self.used[slots] = self.clock
 
@@ -608,15 +663,22 @@ class _Rows:
     def times(self, *parts, exact=False):
         """Q b for each row b of the parts, from the table or from exact kernel values."""
         B = np.concatenate(parts)
-        out = np.zeros(B.shape)
         held = self.complete and not (exact and self.table.dtype == np.float32)
-        for part in _chunks(B.shape[1]):
-            if held:
-                out += B[:, part].astype(self.table.dtype) @ self.table[part]
-            else:  # Q is symmetric, so that each value serves twice.
-                block = self.compute(part, np.float64, part.start)
-                out[:, part.start :] += B[:, part] @ block
-                out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
+
+        def add(chunks):
+            out = np.zeros(B.shape)
+            for part in chunks:
+                if held:
+                    out += B[:, part].astype(self.table.dtype) @ self.table[part]
+                else:  # Q is symmetric, so that each value serves twice.
+                    block = self.compute(part, np.float64, part.start)
+                    out[:, part.start :] += B[:, part] @ block
+                    out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
+            return out
+
+        out, *others = self.team.share(add, self.team.chunks(B.shape[1]))
+        for other in others:
+            out += other
         return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
 
     def merged(self, b, Qb):
@@ -632,9 +694,9 @@ def _slots(n, megabytes, dtype):
     return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
 
 
-def _chunks(n, width=None):
+def _chunks(n, width=None, values=KERNEL_VALUES):
     """Slices of n rows, so many that their kernel values with `width` others stay in the cache."""
-    size = max(8, KERNEL_VALUES // (width or n))
+    size = max(8, values // (width or n))
     return (slice(first, min(first + size, n)) for first in range(0, n, size))
 
 
@@ -674,7 +736,7 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
     return rbf
 
 
-@jit
+@jit(nogil=True)
 def _near(values, X, Z, gamma, squares, others):
     """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
     may have left an error that the exponential would show."""
@@ -696,7 +758,7 @@ def _exp_plus_1(values):
     return values
 
 
-@jit(fastmath={"contract"})
+@jit(nogil=True, fastmath={"contract"})
 def _exp(x, whole):
     """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
     above 0 by rounding counts as 0."""
@@ -729,7 +791,7 @@ def _exp(x, whole):
         bits[k] += powers[k] << 52
 
 
-def _mean_distance(X, weight, table=None):
+def _mean_distance(X, weight, table=None, team=ALONE):
     """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
     distances from row i to rows j >= i are left in the table, if there is one."""
     X = X - X.mean(axis=0)
@@ -738,16 +800,20 @@ def _mean_distance(X, weight, table=None):
     left = np.column_stack((-2.0 * X, squares, unit))
     right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
     weight = weight / weight.max()
-    total = 0.0
-    for part in _chunks(len(X)):
-        distance = left[part] @ right[:, part.start :]
-        np.maximum(distance, 0.0, out=distance)
-        if table is not None:
-            table[part, part.start :] = distance
-        np.sqrt(distance, out=distance)
-        distance[:, : len(distance)] *= 0.5  # These columns hold both orders of a pair.
-        total += 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
-    return total / weight.sum() ** 2
+    totals = np.zeros(len(X))  # One for each chunk: the order of the threads does not matter.
+
+    def measure(parts):
+        for part in parts:
+            distance = left[part] @ right[:, part.start :]
+            np.maximum(distance, 0.0, out=distance)
+            if table is not None:
+                table[part, part.start :] = distance
+            np.sqrt(distance, out=distance)
+            distance[:, : len(distance)] *= 0.5  # These columns hold both orders of a pair.
+            totals[part.start] = 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
+
+    team.share(measure, team.chunks(len(X)))
+    return float(np.cumsum(totals)[-1]) / weight.sum() ** 2
 
 
 # >>> shared: scale 1
@@ -1229,8 +1295,11 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -1494,7 +1563,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__
@@ -1988,6 +2058,9 @@ class DRM(_Model):
         point method all count.
     class_weight : None, "balanced" or dict
         Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+    n_jobs : None or int
+        Threads for kernel values, in training and prediction, no more than these are worth; None:
+        1, -1: as many as there are processors. The answer is the same within the certified gap.
     random_state : None, int, RandomState or Generator
         Seed of the bootstrap.
     verbose : int
@@ -2035,7 +2108,7 @@ class DRM(_Model):
     def __init__(
         self, n_estimators=21, nu=0.5, mu=1e-5, kernel="rbf", gamma="mean_distance", degree=3,
         coef0=1.0, sampling=None, solver="auto", cache_size=500.0, tol=1e-6, max_iter=200,
-        class_weight=None, random_state=None, verbose=0, callback=None,
+        class_weight=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
@@ -2045,10 +2118,15 @@ class DRM(_Model):
         weight of 2 is the row twice."""
         self._check_params()
         data = self._check_fit(X, y, sample_weight)
-        with np.errstate(all="ignore"):  # What is not finite gets no certificate.
-            return self._fit(*data)
+        n = len(data[0])
+        with np.errstate(all="ignore"), self._team(n * n // 2) as team:
+            return self._fit(*data, team)  # What is not finite gets no certificate.
 
-    def _fit(self, X, y, weight):
+    def _team(self, values):
+        """As many threads as n_jobs allows and so many kernel values are worth."""
+        return _Team(max(min(self._threads(), values // THREAD_VALUES), 1))
+
+    def _fit(self, X, y, weight, team):
         # Rows without a weight are left out.
         n = len(X)
         T = self.n_estimators
@@ -2064,12 +2142,13 @@ class DRM(_Model):
         # Kernel values, in units that make phi about 1 long, unless phi is written out.
         p, ridge, members = self._members(weight)
         dtype = np.float32 if self.solver == "auto" else np.float64
-        squares = self._set_gamma(X, weight, dtype)
+        squares = self._set_gamma(X, weight, dtype, team)
         diag = self._diagonal(X)
         rows = None
         if not self._is_explicit(X, len(p)):
             gamma = getattr(self, "gamma_", None)
-            rows = _Rows(self._kernel_to(X), X, y, diag, self.cache_size, dtype, squares, gamma)
+            kernel = self._kernel_to(X)
+            rows = _Rows(kernel, X, y, diag, self.cache_size, dtype, squares, gamma, team)
         unit = 1.0 if rows is None else rows.unit
         root = math.sqrt(unit)
         problem = _problem(p, float(self.nu) / root, float(self.mu) / unit, ridge / unit)
@@ -2175,8 +2254,13 @@ class DRM(_Model):
             values = self._kernel_to(self.support_vectors_)
         coef = self.dual_coef_[:, self.support_].T
         out = np.empty((len(X), len(self.dual_coef_)))
-        for part in _chunks(len(X), len(self.support_)):
-            out[part] = values(X[part], np.float64) @ coef
+
+        def vote(parts):
+            for part in parts:
+                out[part] = values(X[part], np.float64) @ coef
+
+        with self._team(len(X) * len(self.support_)) as team:
+            team.share(vote, team.chunks(len(X), len(self.support_)))
         return out
 
     def decision_function(self, X):
@@ -2210,7 +2294,7 @@ class DRM(_Model):
         good = good and (m == 0 or 0 <= self.support_.min() <= self.support_.max() < n)
         return good and (given or self._holds("support_vectors_", (m, d)))
 
-    def _set_gamma(self, X, weight, dtype):
+    def _set_gamma(self, X, weight, dtype, team):
         """Sets gamma_; returns squared distances of all rows if they were needed and serve as a
         start for the kernel values in single precision."""
         if self.kernel == "precomputed":
@@ -2228,7 +2312,7 @@ class DRM(_Model):
             if self.kernel == "rbf" and dtype == np.float32 and longest < FITS:
                 if _slots(n, self.cache_size, dtype) == n:
                     table = np.empty((n, n), dtype)
-            width = _mean_distance(X, weight, table)
+            width = _mean_distance(X, weight, table, team)
             self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
         elif self.gamma == "scale" and self.kernel != "linear":
             self.gamma_ = float(scale_gamma(X, weight))
@@ -2306,7 +2390,7 @@ class NuSVM(DRM):
     Parameters
     ----------
     nu, kernel, gamma, degree, coef0, sampling, solver, cache_size, tol, max_iter, class_weight, \
-random_state, verbose, callback : as in DRM
+n_jobs, random_state, verbose, callback : as in DRM
     """
 
     n_estimators, mu = 1, 0.0
@@ -2314,7 +2398,7 @@ random_state, verbose, callback : as in DRM
     def __init__(
         self, nu=0.5, kernel="rbf", gamma="mean_distance", degree=3, coef0=1.0, sampling=None,
         solver="auto", cache_size=500.0, tol=1e-6, max_iter=200, class_weight=None,
-        random_state=None, verbose=0, callback=None,
+        n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 

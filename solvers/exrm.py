@@ -18,6 +18,9 @@ Method    "paper": Algorithm 2 as printed, an augmented Lagrangian method. "alm"
           below 2 lack a usable second derivative: there the loss is replaced by its proximal
           envelope, and multipliers move after each inner solution. Many rows are solved on nested
           samples first, to start close.
+          Row blocks, and threads (n_jobs) that share many rows, take Newton's method for one
+          machine on weights and bias together. It asks for sums over rows only; an iteration is
+          one pass over X, which finds outputs, slopes and curvature behind the full step, or two.
           "auto" elsewhere, and where Newton does not arrive, takes a primal-dual interior point
           method on the whole problem: 10 to 60 iterations at any scale and shape, each O(n d^2 +
           d^3) a member, or O(d r^2 + r^3) where all members together have r < d rows.
@@ -32,6 +35,7 @@ Departs   The growing penalty (rho = 1.1) freezes before the optimum; "auto" and
           The row step (8) is solved exactly; prox="reweighted" restores the re-weighting, which
           runs until it changes by less than 1e-12. "paper" warns of the gap that it leaves.
           A sample of one class gives a member w = 0 whose bias is that class.
+          Row blocks are for equal samples, the linear kernel and "auto": others are refused.
 Symbols   paper      here        meaning                          shape
           W^T, b     W, b        members, one a row               (T, d), (T,)
           P^T        P           copy of W in the splitting       (T, d)
@@ -401,9 +405,14 @@ def _certificate(problem, W, b, dual, tol):
         objective = reg + loss
         error = EPS * (np.abs(ya) * (1.0 + np.abs(outputs))).sum()
 
+    return float(objective), _residual(objective, dual, error)
+
+
+def _residual(objective, dual, error):
+    """The gap between objective and dual value, and what rounding may add, relative to the one."""
     gap = max(abs(objective - dual), EPS * objective) + error
     residual = gap / max(objective, TINY)
-    return float(objective), float(residual) if residual == residual else math.inf
+    return float(residual) if residual == residual else math.inf
 
 
 # -- solver="auto": Newton's method or the interior point method, whichever suits ---------------
@@ -412,23 +421,29 @@ FEW_ROWS = 20  # Members that meet in fewer rows a feature take the interior poi
 SMALL_SIDE = 256  # Up to this many features our Cholesky beats LAPACK's, and Newton is no burden.
 
 
-def _solve(problem, both, tol, max_iter, tell):
-    """Solve to a certified gap; returns W, b, objective, residual. `both` are the members whose
-    samples have both classes.
+class _Pulse:
+    """Called after every iteration, it counts and tells them; True where that was the last.
 
-    tell(iteration, objective, residual, rows) is called after every iteration, with the number
-    of rows where these are a sample, and may stop it.
+    tell(iteration, objective, residual, rows) gets the number of rows where these are a sample,
+    and may stop the method.
     """
+
+    def __init__(self, tell, max_iter):
+        self.tell, self.max_iter = tell, max_iter
+        self.count, self.stopped = 0, False
+
+    def __call__(self, objective, residual, rows=None):
+        self.count += 1
+        stop = bool(self.tell(self.count, objective, residual, rows))
+        self.stopped = self.stopped or stop or self.count >= self.max_iter - (rows is not None)
+        return self.stopped
+
+
+def _solve(problem, both, tol, pulse):
+    """Solve to a certified gap; returns W, b, objective, residual. `both` are the members whose
+    samples have both classes; pulse(objective, residual, rows) counts the iterations."""
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    count, stopped = 0, False
-
-    def pulse(objective, residual, rows=None):
-        nonlocal count, stopped
-        count += 1
-        stopped = bool(tell(count, objective, residual, rows)) or stopped
-        stopped = stopped or count >= max_iter - (rows is not None)
-        return stopped
 
     # A sample of one class: w = 0, and the bias is that class.
     W, b = np.zeros((T, d)), np.zeros(T)
@@ -450,7 +465,7 @@ def _solve(problem, both, tol, max_iter, tell):
         inner = inner._replace(X=np.ascontiguousarray(R.T))
 
     # Which method first, and which where that one does not arrive.
-    ways = partial(_solve_newton, samples=max_iter > 1), _solve_interior
+    ways = partial(_solve_newton, samples=pulse.max_iter > 1), _solve_interior
     if (p < 2 or n < FEW_ROWS * d) and (members > 1 or beta > 0):
         ways = ways[::-1] if d <= SMALL_SIDE else ways[1:]
     best = None
@@ -466,7 +481,7 @@ def _solve(problem, both, tol, max_iter, tell):
         W[both], b[both] = V, bias - V @ centre
         found = W, b, *_certificate(problem, W, b, dual, tol)
         best = found if best is None or found[3] < best[3] else best
-        if best[3] <= tol or stopped:
+        if best[3] <= tol or pulse.stopped:
             break
     return best
 
@@ -537,17 +552,10 @@ def _solve_newton(problem, tol, pulse, samples=True):
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    sizes, size = [], n
-    while size >= max(LEVEL_ROWS * d, 400):
-        sizes.append(size)
-        size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
-
     start = _Start(np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), WIDEST if p < 2 else 0.0)
     enough = max(tol, LEVEL_TOL if p >= 2 else LEVEL_TOL_SLOW)
-    for size in sizes[:0:-1] if samples else ():  # All but the full set, the smallest first.
-        # One row of every stride, scattered.
-        i, stride = np.arange(size), n // size
-        rows = i * stride + (i * 2654435761 >> 15) % stride
+    for size in _levels(n, d)[:0:-1] if samples else ():  # All but the full set.
+        rows = _scattered(n, size)
         part = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
         run = _Newton(part, start)
         W, b, _ = run.solve(enough, LEVEL_STEPS, partial(pulse, rows=size))
@@ -559,13 +567,30 @@ def _solve_newton(problem, tol, pulse, samples=True):
     return _Newton(problem, start).solve(tol, NEWTON_STEPS, pulse)
 
 
+def _levels(n, d):
+    """Sizes of the nested samples, the largest first."""
+    sizes, size = [], n
+    while size >= max(LEVEL_ROWS * d, 400):
+        sizes.append(size)
+        size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
+    return sizes
+
+
+def _scattered(n, size):
+    """Numbers of `size` of n rows: one of every stride, scattered."""
+    i, stride = np.arange(size), n // size
+    return i * stride + (i * 2654435761 >> 15) % stride
+
+
 class _Newton:
     """Semismooth Newton on all members at once: the iterate and the steps that move it."""
+
+    apart = False  # Whether the multipliers move in iterations of their own.
 
     def __init__(self, problem, start):
         X, _, _, p, beta = problem
         (n, d), T = X.shape, start.W.shape[0]
-        self.problem = problem
+        self.problem, self.p, self.beta = problem, p, beta
         self.W, self.b, self.H, self.centre, self.delta = start
         self.single = T == 1 and beta == 0
         self.other = None if p in (1.0, 2.0) else True
@@ -584,7 +609,7 @@ class _Newton:
         """Iterate to the gap tol; returns the best W and b, and the dual value that certifies
         them."""
         best, best_residual = (self.W, self.b, -np.inf), np.inf
-        settled = False
+        settled = moved = False
         for iteration in range(steps):
             # Step 1: the duality gap of the iterate.
             dual = self.measure()
@@ -598,10 +623,13 @@ class _Newton:
                 break
 
             # Step 2: p < 2 only, the multipliers of the envelope once its own minimum is near.
-            smooth = self.problem.p >= 2
-            near = settled or self.inner_gap <= INNER_PART * (self.gap - self.inner_gap)
-            if not smooth and near:
+            smooth = self.p >= 2
+            near = not smooth and (settled or self.inner_gap <= INNER_PART * self.outer_gap)
+            moved = near and not (moved and self.apart)
+            if moved:
                 self.move_multipliers()
+                if self.apart:
+                    continue
 
             # Step 3: Newton's direction, and the way along it.
             self.find_direction(tol)
@@ -628,14 +656,15 @@ class _Newton:
         self.G = self.ya @ X
 
     def measure(self):
-        """Sets the objective, its duality gap, and the part of it that is the regulariser's;
-        returns the dual value."""
+        """Sets the objective, its duality gap, and the parts of it that are the regulariser's and
+        the losses'; returns the dual value."""
         reg, _, conjugate, inner, _ = _exclusivity(
             self.W, self.W, 0.0, 1.0, self.G, self.problem.beta
         )
         self.objective = reg + self.loss
         self.gap = max(abs(self.objective - self.dual + conjugate), EPS * self.objective)
         self.inner_gap = max(reg + conjugate - inner, 0.0)
+        self.outer_gap = self.gap - self.inner_gap
         return self.dual - conjugate
 
     def move_multipliers(self):
@@ -653,17 +682,20 @@ class _Newton:
             self.H, self.centre = None, mean
             return
 
-        if self.H is None or self.problem.p < 2 or self.gap > FROZEN * self.last_gap:
+        if self.H is None or self.p < 2 or self.gap > FROZEN * self.last_gap:
             self.form_hessian()
         elif self.last_G is not None:
             # The Hessian is kept, corrected by what the last move showed.
             _secant(self.H, self.move, self.last_G - self.G, self.factor[0])
+        self.solve_model(tol)
 
+    def solve_model(self, tol):
+        """The minimum of the model with slope G and Hessian H, as a move of the weights."""
         d = self.W.shape[1]
         if not self.single:
             target = 0.1 * tol * self.objective
             limits = [max(target, part * self.inner_gap) for part in (MODEL_TOL, MODEL_ENOUGH)]
-            V = _model_minimum(self.W, self.G, self.H, self.problem.beta, *limits)
+            V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
             np.subtract(V, self.W, out=self.move)
         elif d <= SMALL_SIDE:
             _ridge_step(self.H, self.G, self.W, self.factor, self.move)
@@ -735,7 +767,7 @@ class _Newton:
         return slope - along
 
 
-@jit(fastmath=LANES)
+@jit(nogil=True, fastmath=LANES)
 def _loss_terms(xw, b, y, cost, share, p, delta, ya):
     """Loss of one member at bias b, p = 1 or 2; overwrites ya with y times its derivative.
 
@@ -762,7 +794,7 @@ def _loss_terms(xw, b, y, cost, share, p, delta, ya):
     return balance, total, bend, loss, loss if p == 2.0 else 0.0
 
 
-@jit
+@jit(nogil=True)
 def _power_terms(xw, b, y, cost, share, p, delta, ya):
     """The same for any p > 1; the envelope where delta > 0."""
     balance = total = bend = loss = power = 0.0
@@ -980,6 +1012,405 @@ def _model_interior(H, linear, V, R, gap, beta, target):
         if gap <= target:
             break
     return best
+
+
+# -- one machine on row blocks: threads, files, other machines ----------------------------------
+SAMPLE_CELLS = 2**20  # The sample from which the method starts has this many numbers at most.
+STEPS_AT_ONCE = 16  # One round of the line search looks at this many lengths.
+STEP_ROUNDS = 12  # The line search takes no more rounds than this.
+SHORT = 32  # Rows of up to this many numbers are added even where their slope is 0.
+LOSS_ROWS = 2**16  # The certificate takes this many rows at a time.
+LEVEL_CELLS = 2**18  # A thread has to have this many numbers of a sample to be worth its calls.
+THREAD_CELLS = 2**21  # A thread has to have this many numbers of X to be worth its start.
+
+
+class _Hinge(NamedTuple):
+    """The loss of a row, scale * weight * max(0, z)^p; for p < 2 its envelope of width delta."""
+
+    scale: float
+    p: float
+    delta: float
+
+
+class _Way(NamedTuple):
+    """What a pass does to a block. First its outputs take the part `taken` of their last moves,
+    and where renew > 0, the slopes of an envelope of that width become the multipliers. Then they
+    move with the machine, by (x - centre).w + b; an empty w moves nothing."""
+
+    centre: np.ndarray
+    w: np.ndarray
+    b: float
+    taken: float
+    renew: float
+
+
+class _Kept(NamedTuple):
+    """What a block knows of its rows: outputs, their last moves, multipliers (p < 2, as parts of
+    the cost), signs, weights."""
+
+    outputs: np.ndarray
+    moves: np.ndarray
+    share: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+
+class _Machine(NamedTuple):
+    """Where Newton's method on blocks starts: one machine, whose bias is that of columns seen from
+    the centre, the sums of bend (x, 1)(x, 1)' there or None, and the width of the envelope."""
+
+    W: np.ndarray
+    b: np.ndarray
+    moments: np.ndarray | None
+    delta: float
+
+
+def _solve_blocks(blocks, sample, hinge, beta, tol, pulse, n_jobs=1):
+    """One machine on row blocks: Newton on nested parts of a sample of the rows, X, y and weight,
+    then on all. Returns as _solve.
+
+    A block keeps the outputs and the multipliers of its rows; only sums over rows leave it.
+    """
+    (n, d), (X, y, weight) = blocks.shape, sample
+    centre = X.mean(0)  # It only keeps numbers small.
+    start = _Machine(np.zeros((1, d)), np.zeros(1), None, WIDEST if hinge.p < 2 else 0.0)
+    enough = max(tol, LEVEL_TOL if hinge.p >= 2 else LEVEL_TOL_SLOW)
+    for size in _levels(len(X), d)[::-1] if pulse.max_iter > 1 else ():
+        rows = _scattered(len(X), size) if size < len(X) else slice(None)
+        part = hinge._replace(scale=hinge.scale * n / size)
+        threads = max(min(n_jobs, size * d // LEVEL_CELLS), 1)
+        with Parts(X[rows], y[rows], weight[rows], threads) as level:
+            run = _BlockNewton(level, part, beta, centre, start)
+            W, b, _ = run.solve(enough, LEVEL_STEPS, partial(pulse, rows=size))
+            start = _Machine(W, b, run.new_moments() if hinge.p >= 2 else None, run.delta)
+
+    run = _BlockNewton(blocks, hinge, beta, centre, start, n_jobs)
+    W, b, dual = run.solve((1.0 - 2.0 * ERROR_PART) * tol, NEWTON_STEPS, pulse)
+    b = b - W @ centre
+    return W, b, *_block_certificate(blocks, hinge, beta, W, b, dual, tol, n_jobs)
+
+
+class _BlockNewton(_Newton):
+    """Semismooth Newton on weights and bias of one machine, in row blocks.
+
+    An iteration costs one pass over X: it finds the outputs' moves, and behind the full step loss,
+    slope and curvature. A second pass follows where the step was too long, the multipliers move,
+    or a curvature that was kept has become too old.
+    """
+
+    apart = True
+
+    def __init__(self, blocks, hinge, beta, centre, start, n_jobs=1):
+        d = blocks.shape[1]
+        self.blocks, self.hinge, self.beta, self.p = blocks, hinge, beta, hinge.p
+        self.n_jobs, self.middle = n_jobs, centre
+        self.W, self.b, self.moments, self.delta = start
+        self.single = beta == 0
+        self.move, self.factor = np.empty((1, d)), np.empty((d + 1, d + 1))
+        self.last_gap, self.last_pull = np.inf, None
+        self.taken, self.curved = 0.0, self.moments is None
+        blocks.change(_begin_step, self.p, n_jobs=n_jobs)
+        self.look(self.W[0], self.b[0])
+
+    def look(self, w=None, b=0.0, renew=0.0):
+        """One pass over X, as _Way says. Sets the loss, its slopes `pull` in weights and bias, each
+        class's part of them, and where curved or p < 2, the moments."""
+        d = self.middle.size
+        way = _Way(self.middle, np.empty(0) if w is None else w, b, self.taken, renew)
+        self.curved = self.curved or self.p < 2
+        hinge = self.hinge._replace(delta=self.delta)
+        found = self.blocks.change(_pass_step, way, hinge, self.curved, n_jobs=self.n_jobs)
+        self.sums = sum(sums for sums, _ in found)
+        self.pull, self.loss = self.sums[:, : d + 1].sum(0), self.sums[:, d + 2].sum()
+        if self.curved:
+            self.moments = sum(moments for _, moments in found)
+        self.taken = 0.0 if w is None else 1.0
+
+    def new_moments(self):
+        """The moments at the iterate; one more pass where those at hand are older."""
+        if not self.curved:
+            self.curved = True
+            self.look()
+        return self.moments
+
+    def measure(self):
+        """Sets the objective and its duality gap; returns the dual value. Slopes of the heavier
+        class are scaled down: then they are a point of the dual."""
+        d, p = self.middle.size, self.p
+        total = np.abs(self.sums[:, d])
+        cut = np.minimum(1.0, total[::-1] / np.where(total > 0, total, np.inf))
+        G = (cut @ self.sums[:, :d])[None]
+        reg, _, conjugate, _, _ = _exclusivity(self.W, self.W, 0.0, 1.0, G, self.beta)
+        dual = cut @ total - conjugate
+        if p > 1:
+            dual -= (p - 1.0) * cut ** (p / (p - 1.0)) @ self.sums[:, d + 1]
+        self.objective = reg + self.loss
+        self.gap = max(abs(self.objective - dual), EPS * self.objective)
+        if p < 2:
+            self.eliminate_bias()
+            inner = self.pull[:d] @ self.W[0] + self.pull[d] * self.b[0]
+            self.outer_gap = self.loss + (p - 1.0) * self.sums[:, d + 1].sum() - total.sum() + inner
+        return dual
+
+    def eliminate_bias(self):
+        """Sets Hessian H and slope G of the weights with the bias at the model's minimum, which is
+        lead away, and the gap to the minimum of the envelope that follows from them."""
+        d = self.middle.size
+        weight, lead = self.moments[d, d], self.pull[d]
+        weight = weight or abs(lead) or 1.0  # Without curvature the bias goes by 1.
+        self.centre = self.moments[None, d, :d] / weight
+        self.lead = lead / weight
+        self.H = self.moments[None, :d, :d] - self.moments[:d, d:] * self.centre
+        self.G = self.pull[None, :d] - self.centre * lead
+        reg, _, conjugate, inner, _ = _exclusivity(self.W, self.W, 0.0, 1.0, self.G, self.beta)
+        self.inner_gap = max(reg + conjugate - inner, 0.0) + 0.5 * self.lead * lead
+
+    def move_multipliers(self):
+        """Augmented Lagrangian: the slopes become the multipliers of a narrower envelope."""
+        old, self.delta = self.delta, max(self.delta / SHRINK, NARROWEST)
+        self.look(renew=old)
+
+    def find_direction(self, tol):
+        """Newton's step of weights and bias, in move and move_b. The curvature is new, or kept and
+        corrected by what the last move showed."""
+        if self.gap > FROZEN * self.last_gap:
+            self.new_moments()
+        elif not self.curved and self.last_pull is not None:
+            change = (self.last_pull - self.pull)[None]
+            _secant(self.moments[None], self.last_move[None], change, self.factor[0])
+        self.eliminate_bias()
+        self.solve_model(tol)
+        self.move_b = self.lead - self.centre[0] @ self.move[0]
+
+    def advance(self):
+        """Go along move as far as the objective falls; False where it does not fall at all."""
+        first = self.slope(0.0, 1.0)
+        if not first < 0:  # No descent is left in floating point.
+            return False
+        self.curved = self.gap > FROZEN * self.last_gap
+        self.last_gap, self.last_pull = self.gap, self.pull
+
+        # The full step, or a shorter one where the objective rises again at its end.
+        self.look(self.move[0], self.move_b)
+        last = self.slope(1.0, -1.0)
+        if last > OVERSHOOT * abs(first):
+            self.taken = self.step_length(first, last)
+            self.move *= self.taken
+            self.move_b *= self.taken
+            self.look()
+        self.W, self.b = self.W + self.move, self.b + self.move_b
+        self.last_move = np.append(self.move, self.move_b)
+        return True
+
+    def slope(self, step, side):
+        """Slope of the objective along move after this step, whose losses are those in pull."""
+        ahead = _exclusivity(self.W, self.move, step, side, self.W, self.beta)[1]
+        return ahead - self.pull[:-1] @ self.move[0] - self.pull[-1] * self.move_b
+
+    def step_length(self, first, last):
+        """Where in (0, 1) the objective stops falling, by its slope, which is first at 0 and last
+        at 1. A round needs the kept outputs only, and looks at several steps."""
+        hinge = self.hinge._replace(delta=self.delta)
+        ends = np.array([[0.0, 1.0], [first, last]])
+        count = STEPS_AT_ONCE // (1 if self.p in (1.0, 2.0) else 4)  # Other powers cost more.
+        for _ in range(STEP_ROUNDS):
+            steps = np.linspace(*ends[0], count + 2)[1:-1]
+            losses = sum(self.blocks.map(_slopes_step, steps, hinge, n_jobs=self.n_jobs))
+            ahead = [_exclusivity(self.W, self.move, s, -1.0, self.W, self.beta)[1] for s in steps]
+            slopes = np.array(ahead) - losses
+            best = np.abs(slopes).argmin()
+            if abs(slopes[best]) <= FLAT_SLOPE * abs(first):
+                return steps[best]
+            k = np.count_nonzero(slopes <= 0)
+            ends = np.column_stack([ends[:, :1], [steps, slopes], ends[:, 1:]])[:, k : k + 2]
+        return steps[best]
+
+
+def _sample(blocks, n_jobs=1):
+    """X, y and weight of all rows where a sample may have as many, else of the first level."""
+    n, d = blocks.shape
+    most = max(SAMPLE_CELLS // d, 1)
+    size = n if n <= most else min([most, *_levels(n, d)[1:2]])
+    found = blocks.map(_sample_step, n, size, n_jobs=n_jobs)
+    return [np.concatenate(each) for each in zip(*found, strict=True)]
+
+
+def _sample_step(block, n, size):
+    """The block's rows of a sample; reads these rows of X only."""
+    X, rows = block.X, _scattered(n, size)
+    first, last = np.searchsorted(rows, (block.start, block.start + len(X)))
+    rows = rows[first:last] - block.start
+    return np.asarray(X[rows]), block.target[rows], block.weight[rows]
+
+
+def _begin_step(block, p):
+    """Keep outputs, moves and multipliers of 0; does not read X."""
+    n = len(block.target)
+    block.keep("outputs", n)
+    block.keep("moves", n)
+    block.keep("share", n if p < 2 else 0)
+
+
+def _kept(block):
+    """What the block knows of its rows, as plain arrays."""
+    names = "outputs", "moves", "share", "target", "weight"
+    return _Kept(*(np.asarray(getattr(block, name)) for name in names))
+
+
+def _pass_step(block, way, hinge, curved):
+    """Move the outputs, once through X; returns the sums of _pass_rows there, and where curved, the
+    sums of bend (x - centre, 1)(x - centre, 1)'."""
+    whole, kept = np.asarray(block.X), _kept(block)
+    n, d = whole.shape
+    sums, moments = np.zeros((2, d + 3)), np.zeros((d + 1, d + 1)) if curved else None
+    size = min(n, HESSIAN_ROWS) if curved else n
+    bend, rows = np.empty(size if curved else 0), np.empty((size if curved else 0, d + 1))
+    for start in range(0, n, size):
+        at = slice(start, start + size)
+        X = whole[at]
+        _pass_rows(X, _Kept(*(each[at] for each in kept)), way, hinge, sums, bend)
+        if curved:
+            k, _ = _curved_rows(X, way.centre, bend[: len(X)], 0, rows)
+            with np.errstate(all="ignore"):  # A thread of its own does not know of fit's.
+                moments += rows[:k].T @ rows[:k]
+    return sums, moments
+
+
+@jit(nogil=True, fastmath=LANES)
+def _pass_rows(X, kept, way, hinge, sums, bend):
+    """Move the outputs of some rows as _Way says, and add to sums (2, d + 3), one row a class: y
+    times the losses' slopes times (x - centre, 1), what their conjugates need, and the losses.
+
+    Overwrites outputs, moves and share, and where it has room, bend by the second derivatives.
+    """
+    outputs, moves, share, y, weight = kept
+    centre, w, b, taken, renew = way
+    scale, p, delta = hinge
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        c = scale * weight[i]
+        outputs[i] += taken * moves[i]
+        part = 0.0
+        if delta > 0.0:
+            if renew > 0.0 and c > 0.0:
+                z = 1.0 - y[i] * outputs[i]
+                share[i] = _row_loss(z, c, share[i], p, renew)[0] / c
+            part = share[i]
+
+        # The move.
+        move = 0.0
+        if w.size > 0:
+            move = b
+            for j in range(d):
+                move += (X[i, j] - centre[j]) * w[j]
+        moves[i] = move
+
+        # Loss, slope and curvature behind it.
+        z = 1.0 - y[i] * (outputs[i] + move)
+        slope, second, loss, power = _row_loss(z, c, part, p, delta)
+        if bend.size > 0:
+            bend[i] = second
+        k = 1 if y[i] > 0.0 else 0
+        if slope > 0.0 or d <= SHORT:  # In short rows a branch costs more than it saves.
+            slope *= y[i]
+            for j in range(d):
+                sums[k, j] += slope * (X[i, j] - centre[j])
+            sums[k, d] += slope
+            sums[k, d + 1] += power
+        sums[k, d + 2] += loss
+
+
+@jit(inline="always")
+def _row_loss(z, c, share, p, delta):
+    """Slope and second derivative of one row's loss, or of its envelope with the multiplier c *
+    share; the loss c max(0, z)^p itself, and c e^p for the conjugate of the slope."""
+    if p == 2.0:
+        e = max(z, 0.0)
+        return 2.0 * c * e, 2.0 * c if e > 0.0 else 0.0, c * e * e, c * e * e
+    v = z + share * delta
+    if p == 1.0:
+        bend = c / delta if v > 0.0 and v < delta else 0.0
+        return c * min(max(v / delta, 0.0), 1.0), bend, c * max(z, 0.0), 0.0
+
+    loss = c * max(z, 0.0) ** p
+    if not v > 0.0:
+        return 0.0, 0.0, loss, 0.0
+    e = _power_prox(v, delta, p) if delta > 0.0 else v
+    if delta > 0.0 and e < TINY:
+        return c * v / delta, c / delta, loss, 0.0
+    slope = c * p * e ** (p - 1.0)
+    second = (p - 1.0) * p * e ** (p - 2.0)
+    return slope, c * second / (1.0 + delta * second), loss, slope * e / p
+
+
+def _slopes_step(block, steps, hinge):
+    """Slopes of the block's losses along the moves, after each of these parts of them; does not
+    read X."""
+    out = np.zeros(steps.size)
+    _slopes_along(_kept(block), steps, *hinge, out)
+    return out
+
+
+@jit(nogil=True)
+def _slopes_along(kept, steps, scale, p, delta, out):
+    """Add to out, for each step, the sum of y times the losses' slopes times the moves."""
+    outputs, moves, share, y, weight = kept
+    for i in range(outputs.size):
+        part = share[i] if delta > 0.0 else 0.0
+        for k in range(steps.size):
+            z = 1.0 - y[i] * (outputs[i] + steps[k] * moves[i])
+            out[k] += y[i] * moves[i] * _row_loss(z, scale * weight[i], part, p, delta)[0]
+
+
+def _block_certificate(blocks, hinge, beta, W, b, dual, tol, n_jobs):
+    """As _certificate, on row blocks: one pass over X, two where digits are short."""
+    reg = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum()
+    for exact in (False, True):
+        found = blocks.map(_loss_step, hinge, W, b, exact, n_jobs=n_jobs)
+        loss, total, square, squares = np.array(found).sum(0)
+        objective, error = reg + loss, EPS * total
+        if not exact:
+            error = math.sqrt(squares * square * (W @ W.T)[0, 0]) + total * abs(b[0])
+            error *= EPS * (W.shape[1] + 2)
+        if error <= ERROR_PART * tol * objective:
+            break
+    return float(objective), _residual(objective, dual, error)
+
+
+def _loss_step(block, hinge, W, b, exact):
+    """Loss of the rows at W and b; sums of its slopes |ya|, of their squares, and the squares of X.
+    Exact: of outputs with twice the digits, and of |ya| (1 + |output|). Reads X."""
+    whole, (*_, y, weight) = np.asarray(block.X), _kept(block)
+    sums, outputs = np.zeros(4), np.empty(min(len(whole), LOSS_ROWS))
+    hinge = hinge._replace(delta=TINY if hinge.p == 1 else 0.0)
+    for start in range(0, len(whole), LOSS_ROWS):
+        at = slice(start, start + LOSS_ROWS)
+        X, out = whole[at], outputs[: len(whole) - start]
+        if exact:
+            _exact_outputs(X, W[0], b[0], out)
+        _loss_rows(X, W[0], b[0], y[at], weight[at], hinge, exact, out, sums)
+    return sums
+
+
+@jit(nogil=True, fastmath=LANES)
+def _loss_rows(X, w, b, y, weight, hinge, exact, out, sums):
+    """Add to sums what _loss_step says, of rows whose outputs stand in out if exact; overwrites
+    out if not."""
+    scale, p, delta = hinge
+    for i in range(X.shape[0]):
+        if not exact:
+            f = b
+            squares = 0.0
+            for j in range(X.shape[1]):
+                f += X[i, j] * w[j]
+                squares += X[i, j] * X[i, j]
+            out[i] = f
+            sums[3] += squares
+        c = scale * weight[i]
+        slope, _, loss, _ = _row_loss(1.0 - y[i] * out[i], c, 0.0, p, delta)
+        sums[0] += loss
+        sums[1] += slope * (1.0 + abs(out[i])) if exact else slope
+        sums[2] += slope * slope
 
 
 # -- primal-dual interior point method ----------------------------------------------------------
@@ -1440,7 +1871,7 @@ def _small_curvature(X, bend, centre, H):
             centre[j] += mean[j] / weight
 
 
-@jit
+@jit(nogil=True)
 def _curved_rows(X, centre, bend, start, out):
     """Fill out with sqrt(bend) * (x - centre, 1) of the rows from start on where bend > 0.
 
@@ -1568,7 +1999,7 @@ def _inverse(K):
     return np.linalg.inv(K * scale) * scale
 
 
-@jit
+@jit(nogil=True)
 def _exact_outputs(X, w, b, out):
     """out = X w + b, each as if computed with twice the digits and then rounded."""
     for i in range(X.shape[0]):
@@ -1640,8 +2071,11 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -1905,7 +2339,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__
@@ -2149,7 +2584,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 1
+# >>> shared: blocks 3
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -2167,23 +2602,28 @@ class Parts:
     """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then a change is repeated for a part that was lost."""
+    be files, or on other machines, and then changes are repeated for a part that was lost; from a
+    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
         places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
         self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
         self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def map(self, step, *args, n_jobs=1):
-        """[step(part, *args) for each part]."""
-        if self._pool is None:
-            return [step(self.parts[0], *args)]
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts]
-        return [job.result() for job in jobs]
+        """[step(part, *args) for each part]; the first one is this thread's."""
+        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
+        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
 
     change = map
+
+    def mark(self):
+        """None: nothing is ever lost here."""
+
+    def shorten(self, mark, step, *args):
+        """Nothing is ever repeated."""
 
     def __enter__(self):
         return self
@@ -2199,12 +2639,16 @@ def are_blocks(X):
 
 
 def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels and the weight of each, and whether
-    a row has none."""
+    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
+    lacks by rounding, and whether a row has no weight."""
     checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
-    labels, codes = np.unique(y, return_inverse=True)
-    totals = [math.fsum(weight[codes == k]) for k in range(labels.size)]
+    labels, totals = np.unique(y), []
+    for label in labels[:3]:  # More than two are refused.
+        own = weight[y == label]
+        is_counted = block.sample_weight is None
+        total = float(own.size) if is_counted else math.fsum(own)
+        totals.append([total, 0.0 if is_counted else math.fsum([*own, -total])])
     return X.shape, labels, totals, not weight.all()
 
 
@@ -2217,13 +2661,22 @@ def _aim(block, classes, factors):
     block.keep("weight", y.shape)[:] = weight * np.where(is_high, factors[1], factors[0])
 
 
-def check_blocks(model, blocks, n_jobs=1):
+def check_blocks(model, blocks, y, sample_weight, passes):
     """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
-    and lets each block have what Part has. Returns whether rows have weights of their own."""
-    who = type(model).__name__
-    shapes, labels, totals, lack = zip(
-        *blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs), strict=True
-    )
+    and lets each block have what Part has. Returns whether rows have weights of their own. `passes`
+    tells, if verbose, what the fit will cost."""
+    who, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            f"{who}: row blocks have their labels and weights with them; call fit(blocks), without "
+            "y and sample_weight"
+        )
+    if model.verbose:
+        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
+        print(f"{who}: {size}; {passes}")
+    blocks.clear()
+    found = blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs)
+    shapes, labels, totals, lack = zip(*found, strict=True)
     widths = sorted({d for _, d in shapes})
     if len(widths) > 1:
         raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
@@ -2232,7 +2685,7 @@ def check_blocks(model, blocks, n_jobs=1):
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     model._check_classes(classes)
     each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k]) for k in range(2)])
+    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
     if not totals.sum() < BOUND:
         raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
@@ -2488,6 +2941,9 @@ class ExRM(_Model):
         Most iterations, those on samples of the rows included.
     class_weight : None, "balanced" or dict
         Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+    n_jobs : None or int
+        Threads for training, no more than the rows are worth; None: 1, -1: as many as there are
+        processors. The answer is the same within the certified gap.
     random_state : None, int, RandomState or Generator
         Seed of the bootstrap and of the landmarks.
     verbose : int
@@ -2533,38 +2989,74 @@ class ExRM(_Model):
     def __init__(
         self, n_estimators=10, p=2, lam=2.0, beta=0.0, sampling=None, kernel="linear",
         gamma="scale", n_landmarks=256, solver="auto", rho=1.1, prox="exact", tol=1e-6,
-        max_iter=1000, class_weight=None, random_state=None, verbose=0, callback=None,
+        max_iter=1000, class_weight=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss."""
+    def fit(self, X, y=None, sample_weight=None):
+        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss. Row
+        blocks may stand in place of X and y, for equal samples with solver="auto"."""
         self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        self._set_features(X, weight)
-        X = self._features(X)
-
-        # Equal samples: PSVM(lam / T, beta / T), T times. The objective is T^2 times that of one.
-        equal = self.sampling is None
-        copies = self.n_estimators if equal and self.solver == "auto" else 1
-        cost = self._cost(weight, copies)
-        problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         self.n_iter_, self.trace_ = 0, []
+        # Equal samples: PSVM(lam / T, beta / T), T times. The objective is T^2 times that of one.
+        equal = self.sampling is None and self.solver == "auto"
+        copies = self.n_estimators if equal else 1
         tell = partial(self._tell, copies * copies)
-
-        with np.errstate(all="ignore"):  # What overflows has an infinite residual.
-            if self.solver == "auto":
-                both = np.ones(1, bool) if equal else _have_both(y, cost)
-                found = _solve(problem, both, self.tol, self.max_iter, tell)
-            else:
-                rho = self.rho if self.solver == "paper" else None
-                how = rho, self.prox == "reweighted", tell
-                found = _solve_splitting(problem, self.tol, self.max_iter, *how)
+        if are_blocks(X):
+            X, found = self._solve_blocks(X, y, sample_weight, tell)
+        else:
+            X, y, weight = self._check_fit(X, y, sample_weight)
+            self._set_features(X, weight)
+            X = self._features(X)
+            with np.errstate(all="ignore"):  # What overflows has an infinite residual.
+                found = self._solve_rows(X, y, weight, copies, tell)
         self._keep(*found, copies)
         if not self.converged_:
             warnings.warn(self._advice(X), ConvergenceWarning, stacklevel=3)
         return self
+
+    def _solve_rows(self, X, y, weight, copies, tell):
+        """W, b, objective and residual by the solver asked for, on rows in memory."""
+        p, beta, pulse = float(self.p), self.beta / copies, _Pulse(tell, self.max_iter)
+        equal = self.sampling is None and self.solver == "auto"
+        threads = X.size // THREAD_CELLS
+        threads = min(self._threads(), threads) if threads > 1 else 1
+        if equal and threads > 1 and len(X) >= FEW_ROWS * X.shape[1]:
+            hinge = _Hinge(self.lam / copies, p, 0.0)
+            with Parts(X, y, weight, threads) as parts:
+                sample = _sample(parts)
+                found = _solve_blocks(parts, sample, hinge, beta, self.tol, pulse, threads)
+            if found[3] <= self.tol or pulse.stopped:
+                return found
+
+        problem = _Problem(X, y, self._cost(weight, copies), p, beta)
+        if self.solver == "auto":
+            both = np.ones(1, bool) if equal else _have_both(y, problem.cost)
+            return _solve(problem, both, self.tol, pulse)
+        rho = self.rho if self.solver == "paper" else None
+        how = rho, self.prox == "reweighted", tell
+        return _solve_splitting(problem, self.tol, self.max_iter, *how)
+
+    def _solve_blocks(self, blocks, y, sample_weight, tell):
+        """The same on row blocks; also returns X of a sample of the rows."""
+        who, jobs, n = type(self).__name__, self._threads(), blocks.shape[0]
+        for name, value in {"sampling": None, "kernel": "linear", "solver": "auto"}.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{who}: on row blocks {name} must be {value!r}, got {getattr(self, name)!r}; "
+                    f"pass X and y as arrays for other values"
+                )
+        passes = "an iteration reads it once or twice"
+        check_blocks(self, blocks, y, sample_weight, passes)
+        X, y, weight = sample = _sample(blocks, jobs)
+        hinge = _Hinge(self.lam / self.n_estimators, float(self.p), 0.0)
+        beta, pulse = self.beta / self.n_estimators, _Pulse(tell, self.max_iter)
+        with np.errstate(all="ignore"):
+            if len(X) < n:
+                return X, _solve_blocks(blocks, sample, hinge, beta, self.tol, pulse, jobs)
+            problem = _Problem(X, y, hinge.scale * weight[None], hinge.p, beta)
+            return X, _solve(problem, np.ones(1, bool), self.tol, pulse)
 
     def _cost(self, weight, copies):
         """Weight of each example's loss, one row for each member that is solved for."""
@@ -2670,7 +3162,7 @@ class PSVM(ExRM):
     Parameters
     ----------
     p, lam, beta, sampling, kernel, gamma, n_landmarks, solver, rho, prox, tol, max_iter, \
-class_weight, random_state, verbose, callback : as in ExRM
+class_weight, n_jobs, random_state, verbose, callback : as in ExRM
     """
 
     n_estimators = 1
@@ -2678,7 +3170,7 @@ class_weight, random_state, verbose, callback : as in ExRM
     def __init__(
         self, p=2, lam=2.0, beta=0.0, sampling=None, kernel="linear", gamma="scale",
         n_landmarks=256, solver="auto", rho=1.1, prox="exact", tol=1e-6, max_iter=1000,
-        class_weight=None, random_state=None, verbose=0, callback=None,
+        class_weight=None, n_jobs=1, random_state=None, verbose=0, callback=None,
     ):  # fmt: skip
         self._set(locals())
 

@@ -186,8 +186,11 @@ def _are_bounded(f):
 # <<< shared: numbers
 
 
-# >>> shared: estimator 3
+# >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
+PIECE = (
+    2**20
+)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -451,7 +454,8 @@ class _Estimator:
         """One quick pass over X; the exact look only on suspicion."""
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            square = flat @ flat
+            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
+            square = sum(piece @ piece for piece in pieces)
         if square < BOUND**2:
             return
         who = type(self).__name__

@@ -2,8 +2,10 @@
 already run on all cores."""
 
 import contextlib
+import itertools
 import json
 import os
+import pickle
 import re
 from xml.etree import ElementTree
 
@@ -48,6 +50,81 @@ def blobs(n=200, d=5, seed=0, distance=1.0):
     rng = np.random.default_rng(seed)
     y = np.where(np.arange(n) % 2, 1, -1)
     return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
+
+
+class Block:
+    """Some rows, read-only like a file's, as a block of row blocks."""
+
+    def __init__(self, X, y, sample_weight, start):
+        self.X, self.y, self.sample_weight, self.start = X.copy(), y, sample_weight, start
+        self.X.flags.writeable = False
+
+    def keep(self, name, shape, dtype=np.float64):
+        setattr(self, name, np.zeros(shape, dtype))
+        return getattr(self, name)
+
+
+class RowBlocks:
+    """The protocol of row blocks as a list; `cuts` are where one block ends and the next begins.
+
+    What travels is pickled, and counted: `steps` are the names of steps, `traffic` the most bytes
+    that each has sent or got of a block. A block is lost before a step where `loses()` says so: it
+    is made anew, and its changes are repeated. `map` refuses steps that change what blocks keep.
+    """
+
+    def __init__(self, X, y, cuts, weight=None, loses=lambda: False):
+        self.shape, self.is_weighted, self.loses = X.shape, weight is not None, loses
+        self.rows, self.steps, self.traffic = [], [], []
+        for low, high in itertools.pairwise([0, *cuts, len(X)]):
+            own = None if weight is None else weight[low:high]
+            self.rows.append((X[low:high], y[low:high], own, low))
+        self.clear()
+
+    def __len__(self):
+        return len(self.rows)
+
+    def clear(self):
+        self.blocks, self.log = [Block(*rows) for rows in self.rows], []
+
+    def change(self, step, *args, n_jobs=1):
+        sent, found = pickle.dumps((step, args)), []
+        self.steps.append(step.__name__)
+        self.traffic.append(len(sent))
+        for k in range(len(self)):
+            if self.loses():
+                self.blocks[k] = Block(*self.rows[k])
+                for before in self.log:
+                    self._take(k, before)
+            found.append(pickle.dumps(self._take(k, sent)))
+            self.traffic[-1] = max(self.traffic[-1], len(found[-1]))
+        self.log.append(sent)
+        return [pickle.loads(answer) for answer in found]
+
+    def map(self, step, *args, n_jobs=1):
+        found = self.change(_keep_nothing, step, *args)
+        self.log.pop()
+        self.steps[-1] = step.__name__
+        return found
+
+    def _take(self, k, sent):
+        step, args = pickle.loads(sent)
+        return step(self.blocks[k], *args)
+
+    def mark(self):
+        return len(self.log)
+
+    def shorten(self, mark, step, *args):
+        self.log[mark:] = [pickle.dumps((step, args))]
+
+
+def _keep_nothing(block, step, *args):
+    """Take a step that keeps no other attributes, and changes no array among them."""
+    before = {name: np.copy(value) for name, value in vars(block).items()}
+    found = step(block, *args)
+    assert vars(block).keys() == before.keys(), f"map of {step.__name__} changes what is kept"
+    for name, value in vars(block).items():
+        np.testing.assert_array_equal(value, before[name], f"map of {step.__name__}: {name}")
+    return found
 
 
 def naive_bootstrap(weight, T, seed):

@@ -41,6 +41,13 @@ def from_python(kernel):
     return njit(lambda *args: kernel(*args))
 
 
+def stumps(X, n_thresholds, threads=1):
+    """The stumps of a fit on X in so many threads, with rows of one class and weight 1."""
+    ones = np.ones(len(X))
+    rows = cqboost.Parts(X, ones, ones, threads)
+    return cqboost._Stumps(rows, ones, ones, n_thresholds)
+
+
 # -- slow and obvious references ------------------------------------------------------------------
 def naive_stumps(X, n_thresholds=10):
     """Outputs of all stumps without complements, (n, voters), feature after feature."""
@@ -681,8 +688,8 @@ def test_bins_of_any_numbers():
         rng.normal(size=40) * 1e300,
     ]  # fmt: skip
     X = np.column_stack(columns)
-    for n_thresholds in (1, 10, 255):
-        pool = cqboost._Stumps(X, n_thresholds)
+    for n_thresholds, threads in ((1, 1), (10, 1), (10, 3), (255, 1)):
+        pool = stumps(X, n_thresholds, threads)
         cuts = pool.cuts.reshape(-1, n_thresholds)
         for f, values in enumerate(columns):
             assert_array_equal(pool.bins[:, f], [(x > cuts[f]).sum() for x in values])
@@ -1453,7 +1460,7 @@ def test_equal_voters_share_their_weight():
     """Stumps between which no row lies are equal: as one for LPBoost, all of them for CGBoost."""
     X = np.random.default_rng(0).integers(0, 3, size=(80, 4)) * 1.0
     y = np.where(X[:, 0] + X[:, 1] - X[:, 2] + np.arange(80) % 2 > 1.5, 1, -1)
-    pool = cqboost._Stumps(X, 10)
+    pool = stumps(X, 10)
     H = pool.columns(np.arange(40))
     kinds = pool.kinds()
     for j in range(40):

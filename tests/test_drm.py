@@ -16,7 +16,7 @@ import datasets
 from solvers import drm
 from solvers.drm import DRM, ConvergenceWarning, NuSVM
 from tests import hard_drm
-from tests.conftest import naive_bootstrap, naive_counts, read_arrays
+from tests.conftest import blobs, naive_bootstrap, naive_counts, read_arrays
 
 pytestmark = pytest.mark.bounds
 uncompiled = pytest.mark.uncompiled  # small enough to run without the compiler
@@ -972,3 +972,75 @@ def test_very_large_and_very_small_columns(kernel):
         model = NuSVM(kernel=kernel, nu=0.1).fit(X * factor, y)
         assert model.converged_ or "linear" == kernel and factor == 1e60
         assert np.isfinite(model.decision_function(X * factor)).all()
+
+
+# -- threads --------------------------------------------------------------------------------------
+@pytest.fixture
+def threads(monkeypatch):
+    """A function that has as many threads used as said, however small the problem is."""
+    monkeypatch.setattr(drm, "THREAD_VALUES", 1)
+    monkeypatch.setattr(drm, "SHARED_VALUES", 2**14)
+
+    def use(count):
+        monkeypatch.setattr(DRM, "_threads", lambda self: count)
+
+    return use
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"tol": 1e-4}, {"solver": "alternating", "tol": 1e-4}, {"kernel": "poly"},
+     {"cache_size": 0.05}, {"sampling": "bootstrap", "random_state": 0}],
+)  # fmt: skip
+def test_threads_give_the_same_answer(threads, params):
+    """On chunks of few rows, and where not all rows of Q fit."""
+    X, y = blobs(n=700, d=3, seed=5)
+    params = {"n_estimators": 3, "tol": 1e-8} | params
+    threads(1)
+    alone = DRM(**params).fit(X, y)
+    votes = alone.votes(X)
+    for count in (2, 8):
+        threads(count)
+        model = DRM(n_jobs=count, **params).fit(X, y)
+        assert model.converged_
+        assert_allclose(getattr(model, "gamma_", 0), getattr(alone, "gamma_", 0), rtol=1e-12)
+        assert_allclose(model.objective_, alone.objective_, rtol=2 * model.tol)
+        assert_allclose(alone.votes(X), votes, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_table_and_products_of_threads(monkeypatch, dtype):
+    monkeypatch.setattr(drm, "SHARED_VALUES", 2**15)
+    X, y = blobs(n=1100, d=3, seed=6)
+    y = np.where(y == y.max(), 1.0, -1.0)
+    model = DRM()
+    model.gamma_ = 0.7
+    how = model._kernel_to(X), X, y, model._diagonal(X), 500.0, dtype
+    alone, b = drm._Rows(*how), np.random.default_rng(0).normal(size=(2, 1100))
+    weight = np.linspace(0.5, 2.0, 1100)
+    with drm._Team(3) as team:
+        rows = drm._Rows(*how, team=team)
+        assert_allclose(rows.table, alone.table, rtol=0, atol=4 * np.finfo(dtype).eps)
+        for exact in (False, True):
+            (expected,), (found,) = alone.times(b, exact=exact), rows.times(b, exact=exact)
+            assert_allclose(found, expected, rtol=0, atol=1e-4 if dtype == np.float32 else 1e-11)
+        distances, table = np.empty((2, 1100, 1100), np.float32)
+        width = drm._mean_distance(X, weight, distances, team)
+        assert_allclose(width, drm._mean_distance(X, weight, table), rtol=1e-12)
+        assert_allclose(np.triu(distances), np.triu(table), rtol=1e-5, atol=1e-6)
+    squares = ((X[:5, None] - X) ** 2).sum(-1)
+    assert_allclose(table[:5, 5:], squares[:, 5:], rtol=1e-4, atol=1e-5)
+
+
+def test_threads_do_not_tell_of_overflows():
+    with drm._Team(2) as team, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = team.share(lambda parts: [np.exp(np.array([v])) for v in parts], [1e9, 1e9, 0.0])
+    assert [len(each) for each in found] == [2, 1] and np.isinf(found[1][0])
+
+
+def test_few_rows_take_one_thread(monkeypatch):
+    X, y = heart(100)
+    expected = DRM(3).fit(X, y)
+    monkeypatch.setattr(drm, "ThreadPoolExecutor", None)
+    assert_array_equal(DRM(3, n_jobs=-1).fit(X, y).votes(X), expected.votes(X))

@@ -1,7 +1,5 @@
 """Boosted trees are the same to the last bit on any number of threads and row blocks."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -9,55 +7,9 @@ from numpy.testing import assert_array_equal
 from solvers import adaboost_nc, gradient_boosting
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+from tests.conftest import RowBlocks as Blocks
 
 pytestmark = pytest.mark.bounds
-
-
-class Block:
-    """What row blocks promise of each block."""
-
-    def __init__(self, X, y, sample_weight, start):
-        self.X, self.y, self.sample_weight, self.start = X, y, sample_weight, start
-
-    def keep(self, name, shape, dtype=np.float64):
-        setattr(self, name, np.zeros(shape, dtype))
-        return getattr(self, name)
-
-
-class Blocks:
-    """Row blocks of arrays; arguments and results are as if they came from another process. Blocks
-    are lost where `loses` says so: they are made anew, and their changes repeated."""
-
-    def __init__(self, X, y, cuts, weight=None, loses=lambda: False):
-        ends = [0, *cuts, len(X)]
-        self.shape, self.is_weighted, self.rows = X.shape, weight is not None, []
-        for low, high in zip(ends[:-1], ends[1:], strict=True):
-            own = None if weight is None else weight[low:high]
-            self.rows.append((X[low:high], y[low:high], own, low))
-        self.blocks, self.log, self.loses = [Block(*rows) for rows in self.rows], [], loses
-
-    def __len__(self):
-        return len(self.blocks)
-
-    def map(self, step, *args, n_jobs=1):
-        for k in range(len(self.blocks)):
-            if self.loses():
-                self.blocks[k] = Block(*self.rows[k])
-                for change in self.log:
-                    change[0](self.blocks[k], *pickle.loads(change[1]))
-        step, args = pickle.loads(pickle.dumps((step, args)))
-        return [pickle.loads(pickle.dumps(step(block, *args))) for block in self.blocks]
-
-    def change(self, step, *args, n_jobs=1):
-        found = self.map(step, *args)
-        self.log.append((step, pickle.dumps(args)))
-        return found
-
-    def mark(self):
-        return len(self.log)
-
-    def shorten(self, mark, step, *args):
-        self.log[mark:] = [(step, pickle.dumps(args))]
 
 
 def problem(n=420, d=5, seed=0):
@@ -243,7 +195,7 @@ def test_bad_blocks():
     y_bad, X_bad = y.astype(object), X.copy()
     y_bad[7], X_bad[50, 0] = None, np.inf
     other = Blocks(X, y, [20])
-    other.blocks[1].X = X[20:, :4]
+    other.rows[1] = X[20:, :4], y[20:], None, 20
     for blocks, text in (
         (Blocks(X, y, [20], weight), "AdaBoost: sample_weight is 0 on rows of a block; leave"),
         (Blocks(X, y_bad, [20]), "row 7 has no label"),
@@ -255,7 +207,7 @@ def test_bad_blocks():
         with pytest.raises(ValueError, match=text):
             model.fit(blocks)
         assert vars(model) == before
-    with pytest.raises(ValueError, match="row blocks hold y and sample_weight"):
+    with pytest.raises(ValueError, match="row blocks have their labels and weights"):
         model.fit(Blocks(X, y, [20]), y)
 
 
@@ -264,4 +216,5 @@ def test_what_a_fit_on_blocks_says(capsys):
     for model in (GradientBoosting(n_estimators=1), AdaBoost(n_estimators=1)):
         twin(model, verbose=1).fit(Blocks(X, y, [20]))
         first = capsys.readouterr().out.splitlines()[0]
-        assert first.startswith(f"{type(model).__name__}: 2 blocks, 60 rows; X, 2,400 bytes, is")
+        start = f"{type(model).__name__}: 2 blocks of 60 rows in all, X takes 2,400 bytes; it is "
+        assert first.startswith(start + "read 3 times, then a tree takes ")
