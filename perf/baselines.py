@@ -32,10 +32,10 @@ class StumpVote(CqBoost):
         self.residual_ = self.objective_ = None  # nothing is optimised
         return self
 
-    def _learn(self, pool, y, weight):
-        edges = pool.products(weight * y)
+    def _learn(self, pool):
+        edges = pool.edges()
         chosen = np.arange(pool.size) + pool.size * (edges < 0)
         if self.how == "best":
             chosen = chosen[[np.abs(edges).argmax()]]
         self.residual_, self.n_iter_ = 0.0, 1
-        return chosen, np.full(chosen.size, 1.0 / chosen.size), weight / weight.sum()
+        return chosen, np.full(chosen.size, 1.0 / chosen.size), pool.weight / pool.total

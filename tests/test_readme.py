@@ -1,5 +1,6 @@
 """The README does what it says: its code prints what its comments claim, its commands run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -47,12 +48,14 @@ def test_sample_report_is_as_printed(capsys):
     assert sum("ms" in line for line in block.splitlines()) > sum("ms" in line for line in printed)
 
 
-def test_example_prints_what_it_claims():
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    claims = re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
-    assert done.stdout.splitlines() == [claim.partition(":")[0] for claim in claims]
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_example_prints_what_it_claims(code, tmp_path):
+    (tmp_path / "example.py").write_text(code)
+    command, env = [sys.executable, tmp_path / "example.py"], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    claims = re.findall(r"^ *print\(.*\)\s+# (.*)$", code, re.MULTILINE)
+    assert claims and done.stdout.splitlines() == [claim.partition(":")[0] for claim in claims]
 
 
 def test_commands_run_in_their_order(tmp_path, monkeypatch):
