@@ -26,9 +26,9 @@ D = 20
 SIZES, SIZES_LARGE = (100_000,), (1_000_000,)
 GAIN, FREE, AS_FAST = ">= 1.6", "<= 1.05", ">= 1"
 FITS = {  # what is raced, the most rows, and the rows from which on the gain has a target
-    "GradientBoosting, 20 trees": (GradientBoosting, {"n_estimators": 20}, 10**6, 10**6),
-    "AdaBoost, 20 trees of depth 4": (
-        AdaBoost, {"n_estimators": 20, "base": "tree", "max_depth": 4}, 10**6, 10**6
+    "GradientBoosting, 50 trees": (GradientBoosting, {"n_estimators": 50}, 10**6, 10**6),
+    "AdaBoost, 50 trees of depth 4": (
+        AdaBoost, {"n_estimators": 50, "base": "tree", "max_depth": 4}, 10**6, 10**6
     ),
     "AdaBoost, 100 stumps": (AdaBoost, {}, 10**6, None),
     "PSVM": (PSVM, {}, 10**6, 10**6),

@@ -226,7 +226,7 @@ def _first_weights(part):
     return part.D
 
 
-# >>> shared: tree 11
+# >>> shared: tree 12
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -243,6 +243,7 @@ MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
 DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
 DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
 ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
+WALKS_A_THREAD = 100_000  # A thread is worth its while for so many ways of a row through a tree.
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_depth": "None or an integer >= 1",
@@ -1173,6 +1174,7 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
     out = np.zeros(X.shape[0])
     add = _add_trees if nodes.size < DEEP else _add_deep_trees
+    n_jobs = max(1, min(n_jobs, out.size * weights.size // WALKS_A_THREAD))
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out

@@ -209,7 +209,7 @@ def _center_cuts(nodes, by_feature, n_codes, rows):
             node.code = max(left, (left + right - 1) >> 1)
 
 
-# >>> shared: tree 11
+# >>> shared: tree 12
 BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
 BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
 QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
@@ -226,6 +226,7 @@ MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
 DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
 DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
 ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
+WALKS_A_THREAD = 100_000  # A thread is worth its while for so many ways of a row through a tree.
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_depth": "None or an integer >= 1",
@@ -1156,6 +1157,7 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
     out = np.zeros(X.shape[0])
     add = _add_trees if nodes.size < DEEP else _add_deep_trees
+    n_jobs = max(1, min(n_jobs, out.size * weights.size // WALKS_A_THREAD))
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
@@ -2117,6 +2119,7 @@ class _Regressor:
 # -- estimators ---------------------------------------------------------------------------------
 TRAINED = "all members were trained"
 STOPPED = "the callback stopped it"
+CELLS_OF_A_MEMBER = 100_000  # Threads are worth their while for members on so many cells of X.
 NOISE = {"flip": 0.2, "smear": 1.0}  # What noise=None stands for.
 OF_TREES = (  # Parameters that may differ from tree to tree; the last three mean nothing to stumps.
     "max_features", "criterion", "min_samples_leaf", "min_impurity_decrease", "max_depth",
@@ -2171,7 +2174,8 @@ class _Bagged(_Nested):
         nodes, starts = Stack(np.zeros(0, dtype=NODE)), Stack(np.zeros(1, dtype=np.int64))
         members, features, params = [], [], []
         reason, self.trace_ = TRAINED, []
-        for member, columns, drawn, vote, counts in self._each(train, self.n_estimators):
+        trained = self._each(train, self.n_estimators, self._crew(X))
+        for member, columns, drawn, vote, counts in trained:
             # One more member, in order; the votes of all on the training rows, and (9).
             if is_tree:
                 nodes.append(member)
@@ -2374,7 +2378,7 @@ class _Bagged(_Nested):
         if not per_split:
             rules = rules._replace(n_drawn=None)
         grower = Grower(X, self.max_bins, rules, weight if is_weighted else None, m)
-        growers = [grower] + [grower.fork() for _ in range(self._threads() - 1)]
+        growers = [grower] + [grower.fork() for _ in range(self._crew(X) - 1)]
         is_drawn = self.bootstrap or weight.min() == weight.max()  # Else they are no whole numbers.
 
         def train(t):
@@ -2471,9 +2475,12 @@ class _Bagged(_Nested):
             )
         return found.ravel()
 
-    def _each(self, work, T):
+    def _crew(self, X):
+        """How many threads are worth their while."""
+        return self._threads() if X.size >= CELLS_OF_A_MEMBER else 1
+
+    def _each(self, work, T, n_jobs):
         """work(0), work(1), ... in order; n_jobs threads run ahead, though not far."""
-        n_jobs = self._threads()
         if n_jobs == 1:
             yield from map(work, range(T))
             return
@@ -2497,7 +2504,7 @@ class _Bagged(_Nested):
                 return self._member_vote(self.estimators_[t], _columns_of(X, columns))
             return sum_trees(self.nodes_, self.starts_[t : t + 1], np.ones(1), X)
 
-        return self._each(vote, self.weights_.size)
+        return self._each(vote, self.weights_.size, self._crew(X))
 
     def _keep(self, members, nodes, starts, features, params):
         """Set the attributes that hold the members, all or those so far."""
