@@ -1701,8 +1701,8 @@ class Blocks:
         self._blocks = [Block(part, start) for part, start in zip(rows, starts, strict=True)]
         self.titles, self._pools = titles, {}
 
-    def map(self, step, *args, n_jobs=1):
-        """[step(block, *args) for each block], n_jobs of them at a time."""
+    def map(self, step, *args, n_jobs=1, add=False):
+        """[step(block, *args) for each block], n_jobs of them at a time; nothing is added up."""
         threads = min(n_jobs if n_jobs and n_jobs > 0 else os.cpu_count(), len(self))
         if threads == 1:
             return [step(block, *args) for block in self._blocks]

@@ -55,20 +55,23 @@ class Keeper:
         self.run = run
         weakref.finalize(self, _forget, run).atexit = False
 
-    def work(self, numbers, packed, version, after, threads):
+    def work(self, numbers, packed, version, after, threads, add):
         """Take a step on some blocks; one after another, until SLICE seconds have gone by.
 
         version : the number of the last change of the blocks; one that differs is missing
         after : None, or the number of the change that this step is
+        add : whether answers are to be added up: one block has the sum then, the others None
         Returns {number: (how, answer)}, pickled.
         """
         call = functools.partial(_take, self.run, *pickle.loads(packed), version, after)
         if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
-                return pickle.dumps(dict(zip(numbers, pool.map(call, numbers), strict=True)))
+                answers = dict(zip(numbers, pool.map(call, numbers), strict=True))
+            return pickle.dumps(_added(answers) if add else answers)
         begin, answers = time.monotonic(), {}
         for number in numbers:
             answers[number] = call(number)
+            answers = _added(answers) if add else answers
             if time.monotonic() - begin > SLICE:
                 break
         return pickle.dumps(answers)
@@ -87,6 +90,15 @@ def _take(run, step, args, version, after, number):
         return FAILED, _portable(error)
     held.version = version if after is None else after
     return DONE, answer
+
+
+def _added(answers):
+    """The same answers, but those of blocks that have done their step as one, their sum."""
+    done = [k for k, (how, answer) in answers.items() if how == DONE and answer is not None]
+    for k in done[1:]:
+        answers[done[0]] = DONE, answers[done[0]][1] + answers[k][1]
+        answers[k] = DONE, None
+    return answers
 
 
 def _forget(run):
@@ -175,13 +187,14 @@ class Blocks:
         self.shape, self._starts, self.is_weighted = datasets.combine(self.titles, facts)
         self._facts, self._sizes = facts, [part.n for part in facts]
 
-    def map(self, step, *args, n_jobs=1):
-        """[step(block, *args) for each block]."""
-        return _Round(self, step, args).run()
+    def map(self, step, *args, n_jobs=1, add=False):
+        """[step(block, *args) for each block]; if `add`, workers add up what their blocks return,
+        and the list is shorter."""
+        return _Round(self, step, args, add=add).run()
 
-    def change(self, step, *args, n_jobs=1):
+    def change(self, step, *args, n_jobs=1, add=False):
         """The same for a step that changes what blocks keep; it is noted, to be repeated."""
-        turn = _Round(self, step, args, next(self._serial))
+        turn = _Round(self, step, args, next(self._serial), add)
         answers = turn.run()
         self._version = turn.after
         self._log.append(turn.packed)
@@ -265,8 +278,8 @@ class _Task(NamedTuple):
 class _Round:
     """One step on all blocks, until all have answered."""
 
-    def __init__(self, blocks, step, args, after=None):
-        self.blocks, self.name, self.after = blocks, step.__name__, after
+    def __init__(self, blocks, step, args, after=None, add=False):
+        self.blocks, self.name, self.after, self.add = blocks, step.__name__, after, add
         self.packed, self.keys = _pack(step, args), itertools.count()
         self.busy, self.answers, self.done = {}, {}, queue.SimpleQueue()
         self.deaths, self.failures = collections.Counter(), collections.Counter()
@@ -283,7 +296,8 @@ class _Round:
         for k in range(len(self.blocks)):
             if self.answers[k][0] == FAILED:
                 raise self.answers[k][1]
-        return [self.answers[k][1] for k in range(len(self.blocks))]
+        answers = [self.answers[k][1] for k in range(len(self.blocks))]
+        return [answer for answer in answers if answer is not None] if self.add else answers
 
     def watch(self):
         """See which workers have left, and with them blocks."""
@@ -359,7 +373,8 @@ class _Round:
             if isinstance(keeper, distributed.Future):
                 with blocks._client.as_current():
                     keeper = blocks._keepers[address] = keeper.result(timeout=cluster.REACH)
-            call = keeper.work(numbers, self.packed, blocks._version, self.after, threads)
+            how = self.after, threads, self.add
+            call = keeper.work(numbers, self.packed, blocks._version, *how)
         except (
             distributed.TimeoutError,
             distributed.CancelledError,

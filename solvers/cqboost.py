@@ -1198,8 +1198,14 @@ class _BlockStumps(_Stumps):
 
 # Steps on a part of the rows, or a block. Of those on blocks only two read X.
 def _ends(part):
-    """The least and the largest value of each feature. Reads X."""
-    return np.asarray(part.X.min(axis=0)), np.asarray(part.X.max(axis=0))
+    """The least and the largest value of each feature. Reads X, piece by piece: NumPy is slow on
+    rows that are mapped from a file, which need not be aligned."""
+    ends, step = [], max(1, PIECE // part.X.shape[1])
+    for start in range(0, len(part.X), step):
+        piece = np.require(part.X[start : start + step], requirements="A")
+        ends.append((piece.min(axis=0), piece.max(axis=0)))
+    low, high = zip(*ends, strict=True)
+    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def _keep_bins(part, used, cuts, bins=None):
@@ -1501,9 +1507,7 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 
 # >>> shared: estimator 4
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
-PIECE = (
-    2**20
-)  # So many numbers are looked at at once: of what is mapped from a file, copies are made.
+PIECE = 2**20  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -2012,7 +2016,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 3
+# >>> shared: blocks 4
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -2031,7 +2035,8 @@ class Parts:
     `map`, which calls a step for each part and lists what it returns; `change` does so where the
     step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
     be files, or on other machines, and then changes are repeated for a part that was lost; from a
-    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all."""
+    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all.
+    n_jobs may be used by blocks, and those that travel may be added up on their way, if `add`."""
 
     def __init__(self, X, target, weight, threads=1):
         cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
@@ -2040,7 +2045,7 @@ class Parts:
         self.shape = X.shape
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
-    def map(self, step, *args, n_jobs=1):
+    def map(self, step, *args, n_jobs=1, add=False):
         """[step(part, *args) for each part]; the first one is this thread's."""
         jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
         return [step(self.parts[0], *args), *(job.result() for job in jobs)]

@@ -86,7 +86,7 @@ class RowBlocks:
     def clear(self):
         self.blocks, self.log = [Block(*rows) for rows in self.rows], []
 
-    def change(self, step, *args, n_jobs=1):
+    def change(self, step, *args, n_jobs=1, add=False):
         sent, found = pickle.dumps((step, args)), []
         self.steps.append(step.__name__)
         self.traffic.append(len(sent))
@@ -100,7 +100,7 @@ class RowBlocks:
         self.log.append(sent)
         return [pickle.loads(answer) for answer in found]
 
-    def map(self, step, *args, n_jobs=1):
+    def map(self, step, *args, n_jobs=1, add=False):
         found = self.change(_keep_nothing, step, *args)
         self.log.pop()
         self.steps[-1] = step.__name__
