@@ -33,7 +33,7 @@ from solvers.gradient_boosting import GradientBoosting
 
 D = 20
 FILES = 20
-ROUNDS = 5  # fits of which the fastest counts
+ROUNDS = 3  # fits of which the fastest counts
 FEW = 2_000  # rows of a first fit, which compiles
 FITS = {
     "PSVM": PSVM(),

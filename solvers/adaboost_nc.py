@@ -1556,9 +1556,9 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 4
+# >>> shared: estimator 5
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
-PIECE = 2**20  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
+PIECE = 2**15  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
@@ -2067,7 +2067,7 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 4
+# >>> shared: blocks 5
 class Part:
     """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
     Steps keep with it, as attributes, what they need again."""
@@ -2129,20 +2129,25 @@ def _look(block, who, allow_nan):
     X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
     labels, totals = np.unique(y), []
     for label in labels[:3]:  # More than two are refused.
-        own = weight[y == label]
-        is_counted = block.sample_weight is None
-        total = float(own.size) if is_counted else math.fsum(own)
-        totals.append([total, 0.0 if is_counted else math.fsum([*own, -total])])
+        own = y == label
+        if block.sample_weight is None:
+            totals.append([float(np.count_nonzero(own)), 0.0])
+        else:
+            total = math.fsum(weight[own])
+            totals.append([total, math.fsum([*weight[own], -total])])
     return X.shape, labels, totals, not weight.all()
 
 
 def _aim(block, classes, factors):
     """Keep what Part has: targets from labels, and weights times the factors of the classes."""
     y = _labels(block.y, "").ravel()
-    is_high = y == classes[1]
-    block.keep("target", y.shape)[:] = np.where(is_high, 1.0, -1.0)
-    weight = 1.0 if block.sample_weight is None else np.asarray(block.sample_weight, np.float64)
-    block.keep("weight", y.shape)[:] = weight * np.where(is_high, factors[1], factors[0])
+    is_high, given = y == classes[1], block.sample_weight
+    target, weight = block.keep("target", y.shape), block.keep("weight", y.shape)
+    np.multiply(is_high, 2.0, out=target)
+    target -= 1.0
+    weight[:] = 1.0 if given is None else given
+    if factors[0] != 1.0 or factors[1] != 1.0:
+        weight *= np.where(is_high, factors[1], factors[0])
 
 
 def check_blocks(model, blocks, y, sample_weight, passes):

@@ -1195,9 +1195,9 @@ def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once i
 # <<< shared: cache
 
 
-# >>> shared: estimator 4
+# >>> shared: estimator 5
 BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
-PIECE = 2**20  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
+PIECE = 2**15  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
 RANDOM = (np.random.RandomState, np.random.Generator)
 COMMON = {  # The rules of the parameters that mean the same everywhere.
     "class_weight": "None, 'balanced' or a dict from class to factor",
