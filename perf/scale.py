@@ -5,7 +5,7 @@ import re
 ROWS = (10**7, 10**8, 10**9)
 WORKERS = (1, 8, 64)
 LINK = 1e9  # Bytes a second that reach the one who asks: a network of 10 Gbit/s.
-ITERATIONS = {"PSVM": 10, "GradientBoosting": 100}  # of a usual fit
+ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # of a usual fit
 HEAD = """# Toward 1e9 rows
 
 Written by `python -m perf render` from the records of `python -m perf rows`, which
@@ -16,14 +16,14 @@ number of rows. So on W workers, one block each, with n rows of d columns
     seconds an iteration = n * cost / W  +  W * traffic / bandwidth
 
 The first term is work that workers share, the second is what the one who asks has to receive; it
-grows with the number of blocks, so a worker should have few of them, and large ones. For trees the
-traffic is their histograms, 16 bytes for each node, column and bin; for `PSVM` sums of the size of
-its curvature, d (d + 1) numbers.
+grows with the number of workers, which add up the histograms of their blocks first. For trees the
+traffic is these histograms, 16 bytes for each node, column and bin; for `PSVM` sums of the size of
+its curvature, and once a sample of the rows. Iterations of `PSVM` on that sample are counted, too.
 """
 TAIL = """
 Measured on one machine: one process out of core for the cost, two worker processes for the traffic;
 the tables extend that by the formula, with {link:.0f} GB/s and no other delay. Nothing here was run
-on more than one machine or on more than 1e7 rows. On disk a row takes 8 d bytes as it is given;
+on more than one machine or on more than 1e7 rows: two workers gained what RESULTS.md tells. On disk a row takes 8 d bytes as it is given;
 trees keep d + 76 bytes a row besides, in files, `PSVM` about 60. In memory a worker needs the
 interpreter and a few pieces of a block.
 
@@ -62,7 +62,7 @@ def page(run, table):
             f"## {name}",
             "",
             f"Measured at {size}: {1e9 * cost:.3g} ns a row and iteration, {traffic:,.0f} bytes a "
-            f"block and iteration. A fit of {count} iterations:",
+            f"worker and iteration. A fit of {count} iterations:",
             "",
         ]
         rows = []
