@@ -1,7 +1,7 @@
 """How much two threads gain, here and with LightGBM, XGBoost and scikit-learn.
 
 Gain      Time with n_jobs=1 / time with n_jobs=2, of whole fits on the same rows, binning included;
-          the results are compared: trees to the last bit, objectives of PSVM to 1e-9.
+          the results are compared: trees to the last bit, objectives within 1e-6, their tol.
 Small     Time with n_jobs=-1 / time with n_jobs=1 on few rows: threads must not cost anything.
 Peers     100 trees of depth 6 on 256 bins, leaves of 20 rows or more, as in the bench of gradient
           boosting, everyone with two threads. The fastest peer's row carries the target.

@@ -34,7 +34,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 PACKAGES = (
     "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
 )  # fmt: skip
-RENDERED = "perf/results", "perf/RESULTS.md", "perf/plots"  # what runs write, not what they measure
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # what runs write
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
 

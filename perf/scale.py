@@ -23,9 +23,9 @@ its curvature, and once a sample of the rows. Iterations of `PSVM` on that sampl
 TAIL = """
 Measured on one machine: one process out of core for the cost, two worker processes for the traffic;
 the tables extend that by the formula, with {link:.0f} GB/s and no other delay. Nothing here was run
-on more than one machine or on more than 1e7 rows: two workers gained what RESULTS.md tells. On disk a row takes 8 d bytes as it is given;
-trees keep d + 76 bytes a row besides, in files, `PSVM` about 60. In memory a worker needs the
-interpreter and a few pieces of a block.
+on more than one machine or on more than 1e7 rows; what two workers gain over one, RESULTS.md tells.
+On disk a row takes 8 d bytes as it is given; trees keep d + 76 bytes a row besides, in files,
+`PSVM` about 60. In memory a worker needs the interpreter and a few pieces of a block.
 
 A lost worker costs what it had done for its blocks: they are opened anew, and the members so far
 are applied to them, which needs no histograms.

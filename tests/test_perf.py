@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import cli
-from perf import common, plot, render, reproduce
+from perf import common, plot, render, reproduce, scale
 from perf.__main__ import benches, main
 
 RUNS = render.latest()
@@ -45,7 +45,8 @@ def test_files_are_what_the_records_give():
         path = render.HERE / name
         assert path.read_text(encoding="utf-8") == text, f"{name}: run `python -m perf render`"
     assert {f"plots/{path.name}" for path in (render.HERE / "plots").iterdir()} == set(files) - {
-        "RESULTS.md"
+        "RESULTS.md",
+        "SCALE.md",
     }
 
 
@@ -77,7 +78,17 @@ def test_records_agree_with_themselves(name):
             )
 
 
-@pytest.mark.parametrize("name", sorted(set(RUNS) - {"compare", "covariance"}))
+def test_the_page_on_many_rows_follows_from_the_records():
+    """Of 1e9 rows on 8 workers: the work of an eighth of the rows, and 8 answers at 1 GB/s."""
+    found = scale.costs(RUNS["rows"])
+    assert set(found) == set(scale.ITERATIONS)
+    cost, _, traffic = found["GradientBoosting"]
+    minutes = 100 * (1e9 * cost / 8 + 8 * traffic / 1e9) / 60
+    row = next(line for line in render.render()["SCALE.md"].splitlines()[::-1] if "| 1e9 |" in line)
+    assert f"| {minutes:.3g} min |" in row
+
+
+@pytest.mark.parametrize("name", sorted(set(RUNS) - {"compare", "covariance", "rows", "threads"}))
 def test_every_plot_shows_how_ours_and_a_peer_grow(name):
     _, curves = render.curves(RUNS[name])
     assert sum(len(curve) >= 3 for curve in curves.values()) >= 2
