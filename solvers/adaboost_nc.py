@@ -15,14 +15,15 @@ Method    Train h_t on D_t (weights, or a sample drawn with them); then
           level of a tree costs O(n d), a round of the rest O(n). The objective is prod_t Z_t,
           which is the loss above unless a weight would have fallen below FLOOR; it may be below
           any number, so its logarithm is kept, too. It is a greedy method, without an optimum to
-          be close to: there is no residual. AdaBoost is lam = 0.
+          be close to: there is no residual. AdaBoost is lam = 0. On several threads, or on row
+          blocks, trees grow level by level from sums over the rows of each part: the same trees.
 Reference Wang, Yao, "The Effectiveness of a New Negative Correlation Learning Algorithm for
           Classification Ensembles", 2010; Table I, equations (2)-(3), Figure 1. First in Wang,
           Chen, Yao, IJCNN 2010. AdaBoost: Zhang, "Ensemble learning", Algorithm 1.
 Departs   A member without error ends the run, and its vote is the largest before it (1 if it is
           the first): its own is infinite and outvotes all others. Mean test error of trees of
           depth 5 on ten sets 10.2 %, against 10.9 % with a vote of 18. One no better than guessing
-          is left out and ends the run, with resampling after DRAWS samples. A sample with one class
+          is left out and ends the run, with resampling after TRIES samples. A sample with one class
           only is drawn again. t counts the members kept. sgn(0) = +1. Members vote -1 or +1: votes
           of real-valued members, equation (3), are not offered. The paper's trees are C4.5's,
           from which we have the gain ratio and the pessimistic estimate of errors. Unlike there,
@@ -1402,8 +1403,8 @@ def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
 
 
 class Levels(Grower):
-    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a pass over the rows
-    costs a level. Histograms are whole numbers, so that the trees are the same to the last bit.
+    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a level costs a pass
+    over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
 
     parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
     place : after `grow`, the number in the tree of each of these nodes

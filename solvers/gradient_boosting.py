@@ -24,7 +24,8 @@ Method    H_0 is the best constant. Round t, with g_i and h_i the first and seco
           h_i = w_i for order 1; alpha_t is 1 for order 2, else the best one, without l2, which for
           absolute and hinge is the kink at which the slope passes 0.
           A level of a tree costs O(n d), the rest of a round O(n). It is a greedy method, without
-          an optimum to be close to: there is no residual.
+          an optimum to be close to: there is no residual. On several threads, or on row blocks,
+          trees grow level by level from sums over the rows of each part: the same trees.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Algorithm 2, Theorem 9 and the
           losses (27) to (29); Friedman, "Greedy Function Approximation: A Gradient Boosting
           Machine", 2001; Chen, Guestrin, "XGBoost: A Scalable Tree Boosting System", 2016.
@@ -1655,8 +1656,8 @@ def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
 
 
 class Levels(Grower):
-    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a pass over the rows
-    costs a level. Histograms are whole numbers, so that the trees are the same to the last bit.
+    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a level costs a pass
+    over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
 
     parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
     place : after `grow`, the number in the tree of each of these nodes

@@ -17,6 +17,9 @@ import cli
 import datasets
 from datasets import DataError, blocks
 from perf import cluster, remote
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC
+from solvers.cqboost import CqBoost
+from solvers.exrm import PSVM
 from solvers.gradient_boosting import GradientBoosting
 from tests import steps
 from tests.test_cluster import SECONDS, noted, scheduler, worker
@@ -418,6 +421,36 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
     assert sum(pid == victim for _, pid in answers) == 1
     found.change(*changes[2])
     assert found.map(steps.kept) == _after(made, changes)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AdaBoost(n_estimators=8),
+        AdaBoostNC(n_estimators=4, mode="reweight", max_depth=4),
+        GradientBoosting(n_estimators=5, max_depth=3),
+        CqBoost(),
+        PSVM(tol=1e-10),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_one_and_two_workers_give_what_memory_gives(model, pair):
+    """A single block is on one worker, three are on both."""
+    _, (X, y) = parts((90, 31, 140), d=4, seed=5)
+    y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int) ^ (y & (X[:, 3] > 1))
+    ends = np.cumsum([0, 90, 31, 140])
+    made = [(X[a:b], y[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    model.fit(X, y)
+    expected = dict(vars(model))
+    for some in (made, [(X, y)]):
+        there = blocks(some, client=pair)
+        found = vars(model.fit(there))
+        if "nodes_" in found:
+            assert found["nodes_"].tobytes() == expected["nodes_"].tobytes()
+            assert np.array_equal(found["weights_"], expected["weights_"])
+        else:
+            assert found["objective_"] == pytest.approx(expected["objective_"], rel=1e-9)
+        assert len({*there._homes}) == min(len(some), 2)
 
 
 def test_a_worker_that_is_killed_in_a_fit(pair, tmp_path):
