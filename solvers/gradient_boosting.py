@@ -1249,7 +1249,8 @@ class Grower:
             codes, self.order = self._rank(X, edges, n_codes)
         else:
             codes, self.order = np.empty(X.shape, dtype=np.uint8), None
-            _encode(X, tuple(bins), codes)
+            with np.errstate(over="ignore"):
+                _encode(X, tuple(bins), codes)
         by_feature = np.asfortranarray(codes)
         self.is_drawn = rules.n_drawn is not None
         self.most = max(n, most)

@@ -96,7 +96,7 @@ def test_lost_blocks_give_the_same_trees(model):
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("name", ["log", "few leaves", "monotone", "trees", "penalty"])
+@pytest.mark.parametrize("name", ["log", "order 1", "few leaves", "monotone", "trees", "penalty"])
 def test_few_rows(name, threads):
     X, y, _ = problem(40, seed=9)
     model = twin(MODELS[name], n_estimators=2)
@@ -164,6 +164,7 @@ def test_trees_in_several_batches(monkeypatch):
     )
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(
     ("model", "text"),
     [
@@ -187,6 +188,7 @@ def test_what_blocks_cannot_do(model, text):
     assert not hasattr(model, "classes_")
 
 
+@pytest.mark.uncompiled
 def test_bad_blocks():
     X, y, weight = problem(60)
     model = AdaBoost().fit(X, y)
@@ -211,6 +213,7 @@ def test_bad_blocks():
         model.fit(Blocks(X, y, [20]), y)
 
 
+@pytest.mark.uncompiled
 def test_what_a_fit_on_blocks_says(capsys):
     X, y, _ = problem(60)
     for model in (GradientBoosting(n_estimators=1), AdaBoost(n_estimators=1)):
