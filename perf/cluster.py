@@ -241,6 +241,7 @@ def admit(client, crew, ours):
 @contextlib.contextmanager
 def connect(where):
     """A client of the cluster, which is started here if it is a local one."""
+    count = check(where)
     import dask
     import distributed
 
@@ -249,7 +250,7 @@ def connect(where):
         logging.disable(logging.CRITICAL)  # what matters is told by errors
         stack.callback(gc.collect)  # of what Dask has left, and would complain about later
         address = where
-        if count := check(where):
+        if count:
             stack.enter_context(dask.config.set(SETTINGS))
             others = multiprocessing.active_children()
             with workers.without_interrupts():

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -488,6 +489,15 @@ def test_the_command_line_on_workers(pair, tmp_path, capsys):
     assert here["parts"] == there["parts"] | {"on_workers": False}
     for figure in ("test_error", "auc", "confusion", "train_error", "objective", "diversity"):
         assert here["trials"][0][figure] == there["trials"][0][figure]
+
+
+def test_the_command_line_without_dask(tmp_path, capsys, monkeypatch):
+    for name in ("dask", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    argv = ["psvm", "--data", str(write(tmp_path / "a", parts()[0])), "--scheduler", "local:2"]
+    assert cli.main(argv) == 2
+    error = "cli.py: error: --scheduler needs Dask: pip install -e '.[scale]'\n"
+    assert capsys.readouterr().err == error
 
 
 def test_repeated_changes_are_shortened(pair):
