@@ -1,14 +1,14 @@
 """Command line: `python cli.py exrm --data sonar` trains, tests and reports.
 
-Here are flags and files. Experiments are run in perf/experiment.py, their records become text in
-perf/report.py, methods come from solvers/ and data from datasets.py.
+Here are flags and files. Experiments are run in perf/study/experiment.py, their records become
+text in perf/study/report.py, methods come from solvers/ and data from datasets.py.
 """
 
 import argparse
 import sys
 
-from perf import methods, outputs
 from perf.papers import TARGETS
+from perf.study import methods, outputs
 from solvers import METHODS
 
 RENAMED = {"cv": "inner_cv"}  # parameters whose flags the protocol has taken
@@ -191,14 +191,14 @@ def reading(args):
 
 
 def specify(args, command, **more):
-    from perf.experiment import Spec
+    from perf.study.experiment import Spec
 
     splits = {"trials": args.trials, "train": args.train, "cv": args.cv, "seed": args.seed}
     return Spec(args.data, command, read=reading(args), **splits | more)
 
 
 def run_method(args):
-    from perf import experiment, pictures, report
+    from perf.study import experiment, pictures, report
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = specify(args, args.command, params=params, scale=args.scale)
@@ -221,7 +221,7 @@ def run_method(args):
 
 
 def run_diversity(args):
-    from perf import experiment, report
+    from perf.study import experiment, report
 
     if args.plot:
         report.kappa_error_figure({})  # without matplotlib it fails now, not at the end
@@ -240,7 +240,7 @@ def run_diversity(args):
 
 
 def run_compare(args):
-    from perf import compare, tables
+    from perf.study import compare, tables
 
     splits = {key: getattr(args, key) for key in ("trials", "train", "cv", "seed")}
     how = {key: getattr(args, key) for key in ("tune", "measure", "jobs", "quiet", "argv")}
@@ -249,14 +249,14 @@ def run_compare(args):
 
 
 def run_reproduce(args):
-    from perf import reproduce
+    from perf.study import reproduce
 
     how = args.quick, args.jobs, args.out, args.quiet
     outputs.tell(args, {}, reproduce.command(args.targets, *how))
 
 
 def run_predict(args):
-    from perf import experiment, report
+    from perf.study import experiment, report
 
     record, table = experiment.apply(args.model, args.data, **reading(args))
     outputs.write_csv(args.out, table)
@@ -264,7 +264,7 @@ def run_predict(args):
 
 
 def run_list(args):
-    from perf import report
+    from perf.study import report
 
     print("\n".join(map(methods.line, METHODS)) if args.command == "methods" else report.sets())
 

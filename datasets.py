@@ -36,6 +36,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.rows import RowBlocks
+
 DATA = Path(__file__).with_name("data")
 
 
@@ -1575,8 +1577,8 @@ def splits(
 #
 # A fit on blocks asks for sums over rows only. It calls `map(step, *args)` for what a step returns
 # for each block, and `change` where the step changes what a block keeps; a step is a function of a
-# module, step(block, *args). Here blocks are in memory or mapped files; perf/remote.py has those on
-# the workers of Dask.
+# module, step(block, *args). Here blocks are in memory or mapped files;
+# perf/study/remote.py has those on the workers of Dask.
 
 HIDDEN = (".", "_")  # how the names of files begin that are no parts
 NPY_HEADERS = {
@@ -1624,7 +1626,7 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
         raise DataError(f"blocks: source must be {kinds}, got {type(source).__name__}{hint}")
     if client is None:
         return Blocks(parts, notes, reading.get("positive"))
-    from perf import remote
+    from perf.study import remote
 
     return remote.Blocks(client, parts, notes, reading.get("positive"))
 
@@ -1677,7 +1679,7 @@ class Block:
         return getattr(self, name)
 
 
-class Blocks:
+class Blocks(RowBlocks):
     """Row blocks here: in memory, or mapped files.
 
     shape : (n, d)
@@ -1711,12 +1713,6 @@ class Blocks:
         return [*self._pools[threads].map(lambda block: step(block, *args), self._blocks)]
 
     change = map
-
-    def mark(self):
-        """A place among the changes, for `shorten`; here no change is ever repeated."""
-
-    def shorten(self, mark, step, *args):
-        """Let one step stand for the changes since a mark where they must be repeated."""
 
     def clear(self):
         """Let go what steps have kept."""

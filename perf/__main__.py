@@ -9,14 +9,16 @@ import os
 import sys
 from pathlib import Path
 
-from perf import render
-from perf.common import THREADS, Report
+from perf.bench import render
+from perf.bench.common import THREADS, Report
+
+HELPERS = {"common", "problems", "render", "scale"}  # modules of perf/bench/ that are no benches
 
 
 def benches():
     """Return the file of every bench by its name."""
-    files = sorted(Path(__file__).parent.glob("bench_*.py"))
-    return {file.stem.removeprefix("bench_").replace("_", "-"): file for file in files}
+    files = sorted((Path(__file__).parent / "bench").glob("[!_]*.py"))
+    return {file.stem.replace("_", "-"): file for file in files if file.stem not in HELPERS}
 
 
 def main(names):
@@ -35,7 +37,7 @@ def main(names):
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before a bench imports numpy
     large = os.environ.get("PERF") == "large"
     for name in names:
-        bench = importlib.import_module(f"perf.{found[name].stem}")
+        bench = importlib.import_module(f"perf.bench.{found[name].stem}")
         report = Report(name, large)
         bench.run(report, large)
         report.close()

@@ -9,8 +9,8 @@ import re
 from html import escape
 from typing import NamedTuple
 
-from perf.outputs import plain
 from perf.plot import Scale, limits
+from perf.study.outputs import plain
 
 WIDE, SIDE = 360, 12  # units of a picture, and its margins
 LETTER = 7.3  # units that a letter takes, which are all of the same width

@@ -57,6 +57,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial, wraps
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -1192,350 +1193,6 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
 # <<< shared: tree
 
 
-# >>> shared: levels 1
-ROWS_AHEAD = 2048  # So many rows are sent on before those that count are added up.
-BATCH = 2**25  # Histograms of at most so many bytes are made in a pass over the rows.
-FEW_PAIRS = 4  # Another thread is worth its while for so many pairs of nodes.
-MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
-CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
-ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows to itself.
-
-
-# -- trees level by level -----------------------------------------------------------------------
-@jit(nogil=True)
-def _pass(codes, GH, node, route, table, l2, hist):
-    """Send each row on to its new node, and add it to the histogram of that, if it has one.
-
-    route (nodes, 5) holds the feature of a node's split, the last code on the left, the code of
-    missing values if these go left, the left child, and the slot of its histogram or -1; overwrites
-    table with what follows for each code: twice the new node, plus 1 if it has a slot. Overwrites
-    node (n,) and adds to hist (slots, d, bins, 2). There are no branches on what nothing could
-    predict: rows that count are listed first.
-    """
-    n, d = codes.shape
-    if route.shape[0] == 1:
-        for i in range(n):
-            node[i] = 0
-            for j in range(d):
-                _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
-        return
-    for k in range(route.shape[0]):
-        for c in range(table.shape[1]):
-            new = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
-            table[k, c] = 2 * new + (route[new, 4] >= 0)
-    ahead = np.empty(ROWS_AHEAD, dtype=np.int64)
-    for first in range(0, n, ROWS_AHEAD):
-        count = 0
-        for i in range(first, min(first + ROWS_AHEAD, n)):
-            new = table[node[i], codes[i, route[node[i], 0]]]
-            node[i] = new >> 1
-            ahead[count] = i
-            count += new & 1
-        for a in range(count):
-            i = ahead[a]
-            g, h, sums = GH[i, 0], GH[i, 1], hist[route[node[i], 4]]
-            for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
-
-
-@jit(nogil=True)
-def _walk(codes, node, route):
-    """Send each row from the root to its leaf; overwrites node. All splits are in route."""
-    for i in range(node.size):
-        k = 0
-        while route[k, 1] < ALL_LEFT:
-            c = codes[i, route[k, 0]]
-            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
-        node[i] = k
-
-
-@jit
-def _root(hist, shift, rules, nodes):
-    """Make the root from its histogram."""
-    rules, root = Rules(*rules), nodes[0]
-    root.g = root.h = 0
-    for c in range(hist.shape[1]):
-        g, h = _sums(hist[0], c, shift, rules.l2)
-        root.g += g
-        root.h += h
-    root.depth = root.child = root.is_cut = root.slot = 0
-    root.low, root.high = -math.inf, math.inf
-    weight = root.h >> shift
-    is_pure = rules.l2 is None and abs(root.g) == weight
-    root.is_leaf = rules.max_depth == 0 or weight == 0 or is_pure
-
-
-@jit
-def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
-    """Make the children of opened nodes, from n_nodes on, and what `_pass` has to know of them.
-
-    Overwrites route and pairs (m, 3): the smaller child, the larger one and the slot of the smaller
-    one's histogram in the pass. The larger child gets the parent's slot in the store, the other one
-    a free one. Returns how many nodes, pairs and slots of the pass there are, and free slots left.
-    """
-    data, rules = Data(*data), Rules(*rules)
-    n_pairs, n_free = 0, free.size
-    for a in range(opened.size):
-        node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
-        node.child = n_nodes
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
-        r = route[opened[a]]
-        r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
-        r[2] = missing if node.missing_left == 1 else -1
-        for k in (n_nodes, n_nodes + 1):
-            r = route[k]
-            r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
-        n_nodes += 2
-        if not (left.is_leaf and right.is_leaf):
-            mask = (1 << data.shift) - 1
-            small = node.child + 1 * ((left.h & mask) > (right.h & mask))
-            large = 2 * node.child + 1 - small
-            n_free -= 1
-            nodes[small].slot, nodes[large].slot = free[n_free], node.slot
-            route[small, 4] = n_pairs
-            pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = small, large, n_pairs
-            n_pairs += 1
-    return n_nodes, n_pairs, n_free
-
-
-@jit(nogil=True)
-def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
-    """Find the best splits of pairs of siblings: of the smaller by its histogram, of the larger by
-    what that leaves of the parent's, which is in its slot of the store. The root has no sibling.
-    A node is a leaf if its gain is too small."""
-    data, rules = Data(*data), Rules(*rules)
-    bins, found = space
-    for a in range(pairs.shape[0]):
-        small, large = pairs[a, 0], pairs[a, 1]
-        sums = hist[pairs[a, 2]]
-        if large >= 0 and not nodes[large].is_leaf:
-            rest = store[nodes[large].slot]
-            for j in range(sums.shape[0]):
-                for c in range(sums.shape[1]):
-                    rest[j, c, 0] -= sums[j, c, 0]
-                    rest[j, c, 1] -= sums[j, c, 1]
-        if not nodes[small].is_leaf:
-            store[nodes[small].slot] = sums
-        for k in (large, small):
-            if k >= 0 and not nodes[k].is_leaf:
-                node = nodes[k]
-                _find(data, rules, node, None, bins, found, store, None, None, None)
-                node.is_leaf = node.gain < min_gain
-
-
-@jit
-def _depth_first(nodes, place):
-    """The order in which `_grow` would have made the nodes: overwrites place (nodes,), the new
-    number of each."""
-    stack = np.empty(nodes.size, dtype=np.int64)
-    stack[0] = place[0] = 0
-    count, size = 1, 1 - nodes[0].is_leaf
-    while size > 0:
-        size -= 1
-        node = nodes[stack[size]]
-        place[node.child], place[node.child + 1] = count, count + 1
-        count += 2
-        small = np.int64(node.slot)
-        for k in (2 * node.child + 1 - small, small):
-            stack[size] = k
-            size += 1 - nodes[k].is_leaf
-
-
-def _code_rows(part, bins):
-    """Keep the codes of a part's rows, and space for their derivatives and nodes. Reads X."""
-    codes = part.keep("codes", part.X.shape, np.uint8)
-    part.keep("GH", (len(codes), 2), np.int64)
-    part.keep("node", len(codes), np.int32)
-    with np.errstate(over="ignore"):
-        _encode(part.X, tuple(bins), codes)
-
-
-def _send_on(part, route, l2, shape, fill=None):
-    """`_pass` over a part, whose GH is filled first; returns the histograms (slots, d, bins, 2)."""
-    if fill is not None:
-        fill[0](part, *fill[1:])
-    hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(route) < 2**14 else np.int32
-    table = np.empty((len(route), shape[2]), dtype=size)
-    _pass(part.codes, part.GH, part.node, route, table, l2, hist)
-    return hist
-
-
-def _walk_rows(part, route):
-    """The same as all passes of a tree, but for the histograms."""
-    _walk(part.codes, part.node, route)
-
-
-def _edge_rows(part, n, weigh):
-    """What `bin_edges` needs of a part: rows that decide, their weights, and features that lack
-    values. Reads X."""
-    name, big = weigh
-    rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
-    low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
-    rows = rows[low:high] - part.start
-    with np.errstate(over="ignore", invalid="ignore"):
-        missing = np.isnan(part.X.sum(axis=0))
-    weight = None if name is None else (getattr(part, name)[rows] + big) - big
-    return np.asarray(part.X[rows]), weight, missing
-
-
-def _tally(part, j, weigh):
-    """`distinct` of feature j in a part, with the sum of each value. Reads X."""
-    name, big = weigh
-    weight = None if name is None else (getattr(part, name) + big) - big
-    values, ends = distinct(np.array(part.X[:, j]), weight)
-    return values, np.diff(ends, prepend=0.0)
-
-
-def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
-    """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
-    steady."""
-    n, each = parts.shape[0], partial(parts.map, n_jobs=n_jobs)
-    rows, weights, missing = zip(*each(_edge_rows, n, weigh), strict=True)
-
-    def whole(j):
-        values, sums = map(np.concatenate, zip(*each(_tally, j, weigh), strict=True))
-        values, place = np.unique(values, return_inverse=True)
-        return values, np.cumsum(np.bincount(place, sums, values.size))
-
-    weight = None if weigh[0] is None else np.concatenate(weights)
-    found = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
-    return place_edges(*found, whole if n > BIN_ROWS else None, n_jobs)
-
-
-class Levels(Grower):
-    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a level costs a pass
-    over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
-
-    parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
-    place : after `grow`, the number in the tree of each of these nodes
-    """
-
-    def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
-        (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
-        bins = bin_table(edges_of_parts(parts, max_bins, weigh, n_jobs))
-        self.edges, n_codes = bins.edges, bins.n_codes
-        parts.change(_code_rows, bins, n_jobs=n_jobs)
-        shift = n.bit_length()
-        self.full = 2.0 ** (SUM_BITS - shift)
-        none = np.empty((0, d), dtype=np.uint8)
-        self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
-        self.rules = rules._replace(
-            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0, n_drawn=d, few=-1,
-        )  # fmt: skip
-        self.columns = None
-        self.shape = d, int(n_codes.max()) + 1, 2
-        self.store = np.empty((1, *self.shape), dtype=np.int64)
-        self.space = np.empty(self.shape[1:], np.int64), np.empty(self.shape[1], np.int32)
-        self.most_open = max(1, BATCH // (8 * self.store[0].size))
-
-    def grow(self, *fill):
-        """Grow a tree; returns its nodes, as `Grower` does. `fill` is a function that fills the GH
-        of a part, and its further arguments."""
-        mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
-        route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
-        hist = self._send(route, 1, fill)
-        _root(hist[0], self.data.shift, tuple(self.rules), nodes)
-        min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
-        self.free = np.arange(1, len(self.store))
-        pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
-        while True:
-            self._find(nodes, pairs, hist, min_gain)
-            found = pairs[:, 1::-1].ravel()  # The larger one first, as in `_grow`.
-            found = found[found >= 0]
-            is_leaf = nodes["is_leaf"][found] == 1
-            self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
-            opened += found[~is_leaf].tolist()
-            if not opened or n_nodes == 2 * self.rules.max_leaves - 1:
-                break
-            chosen = self._choose(nodes, opened)
-            if n_nodes + 2 * len(chosen) > len(nodes):
-                last, nodes = nodes, np.zeros(2 * len(nodes) + 2 * len(chosen), dtype=GROWING)
-                nodes[: len(last)] = last
-            n_nodes, pairs, route = self._open(nodes, n_nodes, chosen, route)
-            hist = self._send(route, len(pairs))
-        nodes["is_leaf"][opened] = 1  # There are enough leaves: what is open is one, too.
-        self.parts.shorten(mark, _walk_rows, self._route(nodes[:n_nodes]))
-        return self._in_order(nodes[:n_nodes])
-
-    def _route(self, nodes):
-        """All splits of a tree, for `_walk`."""
-        inner, route = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
-        missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
-        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["code"], ALL_LEFT)
-        route[:, 2], route[:, 3] = missing, nodes["child"]
-        return route
-
-    def _send(self, route, slots, fill=None):
-        """A pass over all rows; returns the histograms of all parts together."""
-        args = route, self.rules.l2, (slots, *self.shape), fill
-        first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs, add=True)
-        for hist in others:
-            first += hist
-        return first
-
-    def _find(self, nodes, pairs, hist, min_gain):
-        """Find the splits of new nodes; the threads of the parts share them."""
-        args = tuple(self.data), tuple(self.rules), nodes
-        more = hist, self.store, self.space, min_gain
-        pool = getattr(self.parts, "_pool", None)
-        count = 1 if pool is None else max(1, min(len(self.parts.parts), len(pairs) // FEW_PAIRS))
-        others = (pairs[a::count] for a in range(1, count))
-        jobs = [pool.submit(_find_pairs, *args, some, *more) for some in others]
-        _find_pairs(*args, pairs[::count], *more)
-        for job in jobs:
-            job.result()
-
-    def _choose(self, nodes, opened):
-        """Take those to be split next off the list: all, if they are not too many, or with a limit
-        of leaves the one of the highest gain."""
-        last = len(opened) - 1
-        if not self.rules.max_leaves:
-            chosen = opened[-self.most_open :]
-            del opened[-self.most_open :]
-            return np.array(chosen)
-        for a in range(last):
-            if nodes["gain"][opened[a]] > nodes["gain"][opened[last]]:
-                opened[a], opened[last] = opened[last], opened[a]
-        return np.array([opened.pop()])
-
-    def _open(self, nodes, n_nodes, chosen, route):
-        """Make the children of these nodes; returns their number, the pairs and the next route."""
-        if len(self.free) < len(chosen):
-            more = len(self.store) + len(chosen)
-            self.free = np.append(np.arange(len(self.store), len(self.store) + more), self.free)
-            space = np.empty((more, *self.shape), dtype=np.int64)
-            self.store = np.concatenate([self.store, space])
-        route[:, 0], route[:, 1], route[:, 2] = 0, ALL_LEFT, -1
-        route[:, 3], route[:, 4] = np.arange(len(route)), -1
-        route = np.append(route, np.empty((2 * len(chosen), 5), np.int32), axis=0)
-        pairs = np.empty((len(chosen), 3), dtype=np.int64)
-        args = tuple(self.data), tuple(self.rules), route, pairs
-        n_nodes, n_pairs, n_free = _sprout(nodes, n_nodes, chosen, self.free, *args)
-        barren = nodes["child"][chosen]
-        barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
-        self.free = np.append(self.free[:n_free], nodes["slot"][chosen[barren]])
-        return n_nodes, pairs[:n_pairs], route
-
-    def _in_order(self, nodes):
-        """The nodes as `_grow` would have numbered them; sets `place`."""
-        self.place = np.arange(len(nodes))
-        if not self.rules.max_leaves and len(nodes) > 1:
-            child, mask = nodes["child"], (1 << self.data.shift) - 1
-            rows = nodes["h"] & mask
-            nodes["slot"] = child + (rows[child] > rows[np.minimum(child + 1, len(nodes) - 1)])
-            _depth_first(nodes, self.place)
-            nodes["child"] = np.where(nodes["is_leaf"] == 1, 0, self.place[child])
-            ordered = np.zeros_like(nodes)
-            ordered[self.place] = nodes
-            return ordered
-        return nodes.copy()
-
-
-# <<< shared: levels
-
-
 # >>> shared: cache 1
 def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
     """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
@@ -2069,123 +1726,36 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: blocks 5
-class Part:
-    """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
-    Steps keep with it, as attributes, what they need again."""
+# >>> shared: rows 1
+class Rows:
+    """All rows as one block, in memory: X, their target (-1 and +1, or numbers) and weight. It has
+    the protocol of solvers/rows, which has blocks of threads, of files and on other machines."""
 
-    def __init__(self, X, target, weight, start=0):
-        self.X, self.target, self.weight, self.start = X, target, weight, start
+    start = 0
+
+    def __init__(self, X, target, weight):
+        self.X, self.target, self.weight, self.shape = X, target, weight, X.shape
 
     def keep(self, name, shape, dtype=np.float64):
         """An array of zeros that is kept as an attribute."""
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
 
-
-class Parts:
-    """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
-    `map`, which calls a step for each part and lists what it returns; `change` does so where the
-    step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then changes are repeated for a part that was lost; from a
-    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all.
-    n_jobs may be used by blocks, and those that travel may be added up on their way, if `add`."""
-
-    def __init__(self, X, target, weight, threads=1):
-        cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
-        places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-        self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
-        self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
     def map(self, step, *args, n_jobs=1, add=False):
-        """[step(part, *args) for each part]; the first one is this thread's."""
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
-        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
+        return [step(self, *args)]
 
     change = map
 
-    def mark(self):
-        """None: nothing is ever lost here."""
 
-    def shorten(self, mark, step, *args):
-        """Nothing is ever repeated."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self._pool is not None:
-            self._pool.shutdown()
+def rows_of(X, target, weight, threads):
+    """The rows as one block; as one for each thread where solvers/rows is beside this file."""
+    if threads > 1 and __package__:
+        with suppress(ImportError):
+            return import_module(".rows", __package__).Threads(X, target, weight, threads)
+    return nullcontext(Rows(X, target, weight))
 
 
-def are_blocks(X):
-    """Whether X has the protocol of row blocks."""
-    return callable(getattr(X, "map", None)) and callable(getattr(X, "change", None))
-
-
-def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
-    lacks by rounding, and whether a row has no weight."""
-    checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
-    X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
-    labels, totals = np.unique(y), []
-    for label in labels[:3]:  # More than two are refused.
-        own = y == label
-        if block.sample_weight is None:
-            totals.append([float(np.count_nonzero(own)), 0.0])
-        else:
-            total = math.fsum(weight[own])
-            totals.append([total, math.fsum([*weight[own], -total])])
-    return X.shape, labels, totals, not weight.all()
-
-
-def _aim(block, classes, factors):
-    """Keep what Part has: targets from labels, and weights times the factors of the classes."""
-    y = _labels(block.y, "").ravel()
-    is_high, given = y == classes[1], block.sample_weight
-    target, weight = block.keep("target", y.shape), block.keep("weight", y.shape)
-    np.multiply(is_high, 2.0, out=target)
-    target -= 1.0
-    weight[:] = 1.0 if given is None else given
-    if factors[0] != 1.0 or factors[1] != 1.0:
-        weight *= np.where(is_high, factors[1], factors[0])
-
-
-def check_blocks(model, blocks, y, sample_weight, passes):
-    """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
-    and lets each block have what Part has. Returns whether rows have weights of their own. `passes`
-    tells, if verbose, what the fit will cost."""
-    who, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
-    if y is not None or sample_weight is not None:
-        raise ValueError(
-            f"{who}: row blocks have their labels and weights with them; call fit(blocks), without "
-            "y and sample_weight"
-        )
-    if model.verbose:
-        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
-        print(f"{who}: {size}; {passes}")
-    blocks.clear()
-    found = blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs)
-    shapes, labels, totals, lack = zip(*found, strict=True)
-    widths = sorted({d for _, d in shapes})
-    if len(widths) > 1:
-        raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
-    if any(lack):
-        raise ValueError(f"{who}: sample_weight is 0 on rows of a block; leave such rows out")
-    classes, place = np.unique(np.concatenate(labels), return_inverse=True)
-    model._check_classes(classes)
-    each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
-    if not totals.sum() < BOUND:
-        raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
-    model.n_features_in_, model.classes_ = widths[0], classes
-    factors = np.ones(2) if model.class_weight is None else model._factors(totals)
-    blocks.change(_aim, classes, factors, n_jobs=n_jobs)
-    return model.class_weight is not None or blocks.is_weighted
-
-
-# <<< shared: blocks
+# <<< shared: rows
 
 
 # >>> shared: files 1
@@ -2554,6 +2124,10 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 
 
 # -- estimator ----------------------------------------------------------------------------------
+MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
+CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
+
+
 class AdaBoostNC(_Nested):
     """AdaBoost.NC: boosting with more weight where the members agree.
 
@@ -2652,23 +2226,25 @@ class AdaBoostNC(_Nested):
         A row of weight 2 is two rows (one for min_samples_leaf and prune), one of weight 0 none.
         """
         self._check_params()
-        rng, n_jobs = np.random.default_rng(self._seed()), self._threads()
-        if are_blocks(X):
-            is_weighted, rows = self._check_row_blocks(X, y, sample_weight), nullcontext(X)
+        if hasattr(X, "fit_model"):  # Row blocks know how, see solvers/rows.
+            return X.fit_model(self, y, sample_weight)
+        rng = np.random.default_rng(self._seed())
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        if not weight.all():
+            X, y, weight = (part[weight > 0] for part in (X, y, weight))
+        with rows_of(X, y, weight, self._threads_for(X)) as rows:
+            return self._boost(rows, self._is_weighted(sample_weight), rng)
+
+    def _boost(self, parts, is_weighted, rng):
+        """Boost on rows as one block or as many."""
+        n_jobs = self._threads()
+        total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
+        parts.change(_set_weights, total, float(self.lam), n_jobs=n_jobs)
+        if isinstance(self.base, str):
+            train, pack = self._tree_learner(parts, is_weighted)
         else:
-            X, y, weight = self._check_fit(X, y, sample_weight)
-            is_weighted = self._is_weighted(sample_weight)
-            if not weight.all():
-                X, y, weight = (part[weight > 0] for part in (X, y, weight))
-            rows = Parts(X, y, weight, self._threads_for(X))
-        with rows as parts:
-            total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
-            parts.change(_set_weights, total, float(self.lam), n_jobs=n_jobs)
-            if isinstance(self.base, str):
-                train, pack = self._tree_learner(parts, is_weighted)
-            else:
-                train, pack = self._learner(parts, rng), None
-            return self._run(parts, train, pack, rng)
+            train, pack = self._learner(parts, rng), None
+        return self._run(parts, train, pack, rng)
 
     def _run(self, parts, train, pack, rng):
         """Table I: one member after the other."""
@@ -2683,7 +2259,7 @@ class AdaBoostNC(_Nested):
             for _ in range(TRIES if self.mode == "resample" else 1):
                 counts = None
                 if self.mode == "resample":
-                    counts = _draw_rows(parts.parts[0].D, parts.parts[0].target, rng)
+                    counts = _draw_rows(parts.D, parts.target, rng)
                 member, signs = train(counts)
                 error, alpha, Z, useful = _boost(parts, signs, t, lam, top or 1.0, n_jobs)
                 if useful:
@@ -2797,16 +2373,6 @@ class AdaBoostNC(_Nested):
             return 1
         return max(1, min(self._threads(), X.size // CELLS_A_THREAD))
 
-    def _check_row_blocks(self, blocks, y, sample_weight):
-        """Check what is asked of row blocks, and the blocks; returns whether they have weights."""
-        lacks, (n, d) = self._lacks(), blocks.shape
-        if lacks:
-            who = type(self).__name__
-            raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
-        depth = 1 if self.base == "stump" else self.max_depth or "some"
-        passes = f"it is read 3 times, then a tree takes {depth} + 3 passes over up to "
-        return check_blocks(self, blocks, y, sample_weight, f"{passes}{n * (d + 44):,} bytes")
-
     def _tree_learner(self, parts, is_weighted):
         """Functions to train a tree, (counts) -> nodes, votes of the nodes of the rows, and to pack
         them."""
@@ -2815,15 +2381,15 @@ class AdaBoostNC(_Nested):
             CRITERIA[self.criterion], 1 if is_stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
         )  # fmt: skip
-        is_one, n_jobs = isinstance(parts, Parts) and len(parts.parts) == 1, self._threads()
+        is_one, n_jobs = isinstance(parts, Rows), self._threads()
         if is_one:
-            part = parts.parts[0]
+            part = parts
             grower = Grower(part.X, self.max_bins, rules, part.D.copy() if is_weighted else None)
             part.node = grower.space.leaf
         else:
             total = steady_total(partial(parts.map, n_jobs=n_jobs), _first_weights)
             weigh = ("D", rounding(total)) if is_weighted else (None, 0.0)
-            grower = Levels(parts, self.max_bins, rules, weigh, n_jobs)
+            grower = parts.grower(self.max_bins, rules, weigh, n_jobs)
         shift = grower.data.shift
 
         def train(counts):
@@ -2842,7 +2408,7 @@ class AdaBoostNC(_Nested):
     def _learner(self, parts, rng):
         """A function to train a copy of an object, (counts) -> the copy, votes of both sides; it
         gets the labels as they are."""
-        part = parts.parts[0]
+        part = parts
         X, labels = part.X, self.classes_[(part.target > 0).astype(np.intp)]
 
         def train(counts):

@@ -64,7 +64,10 @@ class Block:
         return getattr(self, name)
 
 
-class RowBlocks:
+from solvers import rows as solver_rows  # noqa: E402
+
+
+class RowBlocks(solver_rows.RowBlocks):
     """The protocol of row blocks as a list; `cuts` are where one block ends and the next begins.
 
     What travels is pickled, and counted: `steps` are the names of steps, `traffic` the most bytes
@@ -252,8 +255,8 @@ def check_mutated_files(model, path, check, members):
 def check_quick_page(name):
     """Run the quick form of a target; check the fixed form of its page, and that its tables and
     pictures are whole. Returns the page and the names of the pictures."""
-    from perf import reproduce
-    from perf.store import Store
+    from perf.study import reproduce
+    from perf.study.store import Store
 
     files = reproduce.reproduce(name, Store(), quick=True)
     page = files.pop(f"{name}.md")

@@ -1,4 +1,4 @@
-"""Tests for row blocks: those of datasets.py, here, and of perf/remote.py, on workers of Dask."""
+"""Tests for row blocks: of datasets.py, here, and of perf/study/remote.py, on workers."""
 
 import gc
 import gzip
@@ -17,7 +17,7 @@ import pytest
 import cli
 import datasets
 from datasets import DataError, blocks
-from perf import cluster, remote
+from perf.study import cluster, remote
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.cqboost import CqBoost
 from solvers.exrm import PSVM

@@ -20,8 +20,8 @@ import pytest
 
 import cli
 import datasets
-from perf import experiment, methods, outputs
-from perf.report import INDENT
+from perf.study import experiment, methods, outputs
+from perf.study.report import INDENT
 from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.bagging import Bagging

@@ -1,4 +1,4 @@
-"""Tests for perf/cluster.py and --scheduler: their clusters are processes on 127.0.0.1."""
+"""Tests for perf/study/cluster.py and --scheduler: their clusters are processes on 127.0.0.1."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from perf import cluster, compare, methods, workers
-from perf.store import NAME, Store
+from perf.study import cluster, compare, methods, workers
+from perf.study.store import NAME, Store
 from tests.test_compare import ROOT, alive, by_key, children, kept, main, size, start, wait_for
 
 SECONDS = 60  # that anything here may take before it fails

@@ -1,4 +1,4 @@
-"""Tests for perf/compare.py, perf/workers.py, perf/tables.py and `cli.py compare`."""
+"""Tests for compare.py, workers.py and tables.py of perf/study/, and `cli.py compare`."""
 
 import csv
 import itertools
@@ -19,10 +19,10 @@ from scipy import stats
 
 import cli
 import datasets
-from perf import compare, experiment, methods, tables, workers
-from perf.baselines import StumpVote
-from perf.experiment import Spec
-from perf.store import NAME, Store
+from perf.study import compare, experiment, methods, tables, workers
+from perf.study.baselines import StumpVote
+from perf.study.experiment import Spec
+from perf.study.store import NAME, Store
 from solvers.bagging import Bagging
 from solvers.exrm import PSVM
 

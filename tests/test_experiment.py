@@ -1,4 +1,4 @@
-"""Tests for perf/experiment.py."""
+"""Tests for perf/study/experiment.py."""
 
 import dataclasses
 import json
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import datasets
-from perf import experiment, methods
-from perf.experiment import Spec, roc_area, trials
+from perf.study import experiment, methods
+from perf.study.experiment import Spec, roc_area, trials
 from solvers import METHODS
 from solvers.combine import Voting
 from solvers.exrm import PSVM, ExRM

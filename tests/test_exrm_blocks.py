@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from solvers import exrm
-from solvers.exrm import PSVM, ConvergenceWarning, ExRM, Part, Parts
+from solvers.exrm import PSVM, ConvergenceWarning, ExRM
+from solvers.rows import Part, machine
+from solvers.rows import Threads as Parts
 from tests.conftest import RowBlocks
 
 pytestmark = pytest.mark.bounds
@@ -50,7 +51,7 @@ def optimum(X, y, weight, model):
 @pytest.fixture
 def small(monkeypatch):
     """Samples are small: blocks are not gathered."""
-    monkeypatch.setattr(exrm, "SAMPLE_CELLS", 450 * 4)
+    monkeypatch.setattr(machine, "SAMPLE_CELLS", 450 * 4)
 
 
 # -- the same answer, however the rows are cut ----------------------------------------------------
@@ -98,7 +99,7 @@ def test_few_rows_are_gathered():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_every_power_uncompiled(monkeypatch, p):
-    monkeypatch.setattr(exrm, "SAMPLE_CELLS", 20 * 3)
+    monkeypatch.setattr(machine, "SAMPLE_CELLS", 20 * 3)
     X, y = draw(n=90, d=3, seed=2)
     model = PSVM(p=p).fit(Blocks(X, y, [0, 1, 40, 90]))
     assert_allclose(model.objective_, PSVM(p=p).fit(X, y).objective_, rtol=2e-6)
@@ -110,8 +111,8 @@ def test_threads_give_the_same_answer(monkeypatch, small, p, beta):
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     params = {"p": p, "beta": beta, "lam": 0.5, "tol": TIGHT}
     expected = PSVM(**params).fit(X, y, weight)
-    monkeypatch.setattr(exrm, "THREAD_CELLS", 1)
-    monkeypatch.setattr(exrm, "LEVEL_CELLS", 500)
+    monkeypatch.setattr(machine, "THREAD_CELLS", 1)
+    monkeypatch.setattr(machine, "LEVEL_CELLS", 500)
     passes = count_calls(monkeypatch, "_pass_rows")
     for threads in (2, 8):
         monkeypatch.setattr(PSVM, "_threads", lambda self, threads=threads: threads)
@@ -125,22 +126,22 @@ def test_threads_give_the_same_answer(monkeypatch, small, p, beta):
 
 def count_calls(monkeypatch, name):
     """A list that grows with every call of a function of the module."""
-    calls, function = [], getattr(exrm, name)
+    calls, function = [], getattr(machine, name)
 
     def counted(*args):
         calls.append(name)
         return function(*args)
 
-    monkeypatch.setattr(exrm, name, counted)
+    monkeypatch.setattr(machine, name, counted)
     return calls
 
 
 def test_where_threads_do_not_arrive_memory_goes_on(monkeypatch, small):
     X, y = draw(seed=4)
     expected = PSVM().fit(X, y)
-    monkeypatch.setattr(exrm, "THREAD_CELLS", 1)
+    monkeypatch.setattr(machine, "THREAD_CELLS", 1)
     monkeypatch.setattr(PSVM, "_threads", lambda self: 2)
-    monkeypatch.setattr(exrm, "_solve_blocks", lambda *_: (np.zeros((1, 4)), [0.0], 1.0, 1.0))
+    monkeypatch.setattr(machine, "_solve_blocks", lambda *_: (np.zeros((1, 4)), [0.0], 1.0, 1.0))
     assert_array_equal(PSVM(n_jobs=2).fit(X, y).coef_, expected.coef_)
 
 
@@ -169,9 +170,9 @@ def test_dual_value_and_gaps_of_an_iterate(p):
     """Against sums over rows in numpy, at an iterate whose slopes are not balanced."""
     X, y = draw(n=300, seed=6)
     sign, weight, beta = np.where(y == "yes", 1.0, -1.0), np.linspace(0.5, 2, 300), 0.3
-    start = exrm._Machine(np.full((1, 4), 0.1), np.array([0.4]), None, 0.5 if p < 2 else 0.0)
-    hinge, centre = exrm._Hinge(0.7, float(p), 0.0), X.mean(0)
-    run = exrm._BlockNewton(Parts(X, sign, weight), hinge, beta, centre, start)
+    start = machine._Machine(np.full((1, 4), 0.1), np.array([0.4]), None, 0.5 if p < 2 else 0.0)
+    hinge, centre = machine._Hinge(0.7, float(p), 0.0), X.mean(0)
+    run = machine._BlockNewton(Parts(X, sign, weight), hinge, beta, centre, start)
     if p < 2:
         run.measure()
         run.move_multipliers()
@@ -247,19 +248,19 @@ def test_exact_outputs_where_digits_are_short(small):
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_sums_of_the_certificate(monkeypatch, p):
-    monkeypatch.setattr(exrm, "LOSS_ROWS", 70)
+    monkeypatch.setattr(machine, "LOSS_ROWS", 70)
     X, y = draw(n=200, seed=16)
     sign, weight = np.where(y == "yes", 1.0, -1.0), np.linspace(0.5, 2, 200)
     W, b = np.array([[0.3, -0.2, 0.1, 0.4]]), np.array([0.2])
-    part, hinge = Part(X, sign, weight), exrm._Hinge(0.7, float(p), 0.0)
-    exrm._begin_step(part, p)
+    part, hinge = Part(X, sign, weight), machine._Hinge(0.7, float(p), 0.0)
+    machine._begin_step(part, p)
     outputs = X @ W[0] + b[0]
     slack, cost = np.maximum(1 - sign * outputs, 0), 0.7 * weight
     a = np.where(slack > 0, cost * p * slack ** (p - 1), 0.0)
     expected = (cost * slack**p).sum(), a.sum(), a @ a, (X * X).sum()
-    assert_allclose(exrm._loss_step(part, hinge, W, b, False), expected, rtol=1e-10)
+    assert_allclose(machine._loss_step(part, hinge, W, b, False), expected, rtol=1e-10)
     expected = expected[0], a @ (1 + abs(outputs)), a @ a, 0.0
-    assert_allclose(exrm._loss_step(part, hinge, W, b, True), expected, rtol=1e-10)
+    assert_allclose(machine._loss_step(part, hinge, W, b, True), expected, rtol=1e-10)
 
 
 # -- what travels, and how often ------------------------------------------------------------------
@@ -349,9 +350,9 @@ def test_line_search_finds_a_short_step():
     """The objective along a direction that is a thousand times too long."""
     X, y = draw(n=200, seed=15)
     sign = np.where(y == "yes", 1.0, -1.0)
-    start = exrm._Machine(np.zeros((1, 4)), np.zeros(1), None, 0.0)
-    hinge = exrm._Hinge(1.0, 2.0, 0.0)
-    run = exrm._BlockNewton(Parts(X, sign, np.ones(200)), hinge, 0.0, X.mean(0), start)
+    start = machine._Machine(np.zeros((1, 4)), np.zeros(1), None, 0.0)
+    hinge = machine._Hinge(1.0, 2.0, 0.0)
+    run = machine._BlockNewton(Parts(X, sign, np.ones(200)), hinge, 0.0, X.mean(0), start)
     run.measure()
     run.find_direction(1e-6)
     run.move *= 1000.0

@@ -1,4 +1,4 @@
-"""Tests for perf/html.py and perf/charts.py: report.html of `cli.py compare`."""
+"""Tests for perf/study/html.py and perf/charts.py: report.html of `cli.py compare`."""
 
 import itertools
 import json
@@ -16,8 +16,9 @@ import pytest
 
 import cli
 import datasets
-from perf import charts, compare, experiment, html, statistics, tables, workers
-from perf.store import NAME, Store
+from perf import charts
+from perf.study import compare, experiment, html, statistics, tables, workers
+from perf.study.store import NAME, Store
 from solvers.bagging import Bagging
 
 VOID = {"meta", "br", "wbr"}

@@ -1,4 +1,4 @@
-"""Tests for perf/methods.py."""
+"""Tests for perf/study/methods.py."""
 
 import inspect
 import json
@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from perf import methods
+from perf.study import methods
 from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost
 from solvers.bagging import Bagging

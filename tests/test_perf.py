@@ -15,8 +15,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import cli
-from perf import common, plot, render, reproduce, scale
+from perf import plot
 from perf.__main__ import benches, main
+from perf.bench import common, render, scale
+from perf.study import reproduce
 
 RUNS = render.latest()
 PAPERS_DIR = render.HERE / "papers"
@@ -219,8 +221,6 @@ def test_the_latest_run_is_rendered(results, monkeypatch):
 
 def test_write_changes_and_removes_only_what_it_must(results, monkeypatch, capsys):
     monkeypatch.setattr(render, "RESULTS", results)
-    for name in benches():
-        (results / f"bench_{name.replace('-', '_')}.py").write_text('"""Title.\n\nText."""\n')
     monkeypatch.setattr(render, "HERE", results)
     record(0.5).close()
     (results / "plots").mkdir()
@@ -379,7 +379,7 @@ def test_commands_of_the_pages_work(command, tmp_path, monkeypatch):
 # -- the share of comparisons ----------------------------------------------------------------------
 def test_time_is_counted_once(monkeypatch):
     """... to the innermost part, and to models only what their outermost calls take."""
-    from perf.bench_compare import INSIDE, Meter
+    from perf.bench.compare import INSIDE, Meter
 
     clock, meter = iter(range(100)), Meter()
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
@@ -398,7 +398,7 @@ def test_time_is_counted_once(monkeypatch):
 
 
 def test_classes_are_as_before_when_times_are_taken():
-    from perf import bench_compare
+    from perf.bench import compare as bench_compare
     from solvers.exrm import PSVM
 
     before = {**vars(PSVM)}

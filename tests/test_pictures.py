@@ -1,4 +1,4 @@
-"""Tests for perf/pictures.py and perf/figures.py."""
+"""Tests for perf/study/pictures.py and perf/study/figures.py."""
 
 import itertools
 import json
@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cli
 import datasets
-from perf import experiment, figures, methods, pictures
-from perf.experiment import Spec
+from perf.study import experiment, figures, methods, pictures
+from perf.study.experiment import Spec
 from solvers import METHODS
 from solvers.bagging import Bagging
 from solvers.diversity import kappa_error_figure

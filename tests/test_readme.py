@@ -10,7 +10,7 @@ import pytest
 
 import cli
 import datasets
-from perf.reproduce import TARGETS
+from perf.study.reproduce import TARGETS
 from solvers import METHODS
 
 ROOT = Path(__file__).parent.parent
@@ -91,7 +91,7 @@ def test_every_file_and_class_has_a_row_a_test_and_a_bench():
     for path in (ROOT / "solvers").glob("[!_]*.py"):
         assert f"| `solvers/{path.name}` |" in README
         assert (ROOT / "tests" / f"test_{path.name}").exists()
-        assert (ROOT / "perf" / f"bench_{path.name}").exists()
+        assert (ROOT / "perf" / "bench" / path.name).exists()
     assert all(f"`{name}`" in README for _, name, _ in METHODS.values())
 
 

@@ -1,4 +1,4 @@
-"""Tests for perf/report.py: documents and texts from records that were not measured here."""
+"""Tests for perf/study/report.py: documents and texts from records that were not measured here."""
 
 import copy
 import json
@@ -7,8 +7,8 @@ import statistics
 import numpy as np
 import pytest
 
-from perf import report
-from perf.experiment import Spec, trials
+from perf.study import report
+from perf.study.experiment import Spec, trials
 
 LONG = "a class with quite a long name, number "
 

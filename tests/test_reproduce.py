@@ -1,4 +1,4 @@
-"""Tests for perf/reproduce.py and the protocol of the chapter."""
+"""Tests for perf/study/reproduce.py and the protocol of the chapter."""
 
 import math
 import re
@@ -8,10 +8,10 @@ import pytest
 
 import cli
 import datasets
-from perf import reproduce, store, workers
-from perf.experiment import Spec
 from perf.papers import ensemble_chapter
-from perf.reproduce import Page, Printed, Table, Target
+from perf.study import reproduce, store, workers
+from perf.study.experiment import Spec
+from perf.study.reproduce import Page, Printed, Table, Target
 from tests.conftest import check_quick_page
 
 SECTIONS = ["## Figures", "## Deviations", "## Command"]

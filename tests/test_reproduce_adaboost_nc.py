@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 import datasets
-from perf import plot, reproduce
+from perf import plot
 from perf.papers import adaboost_nc as paper
+from perf.study import reproduce
 from solvers.adaboost_nc import AdaBoostNC
 
 

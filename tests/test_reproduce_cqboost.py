@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import datasets
-from perf import reproduce
 from perf.papers import cqboost as paper
+from perf.study import reproduce
 from solvers.cqboost import CqBoost
 
 

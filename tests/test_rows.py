@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 from solvers import adaboost_nc, gradient_boosting
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+from solvers.rows import trees
 from tests.conftest import RowBlocks as Blocks
 
 pytestmark = pytest.mark.bounds
@@ -139,6 +140,8 @@ def test_early_stopping_on_threads(threads):
 def test_bins_of_many_rows(module, weighted, monkeypatch):
     """Above BIN_ROWS rows a sample decides, unless it has few values."""
     monkeypatch.setattr(module, "BIN_ROWS", 100)
+    monkeypatch.setattr(trees, "BIN_ROWS", 100)
+    monkeypatch.setattr(gradient_boosting, "BIN_ROWS", 100)
     X, _, weight = problem(1030, 6)
     X[:, 5] = np.where(np.arange(1030) % 50 == 7, X[:, 5], 0.0)  # the sample may see none of them
     weight = weight if weighted else None
@@ -148,7 +151,7 @@ def test_bins_of_many_rows(module, weighted, monkeypatch):
         for block in blocks.blocks:
             block.weight = block.sample_weight
         weigh = ("weight", module.rounding(module.steady_sum(weight))) if weighted else (None, 0.0)
-        found = module.edges_of_parts(blocks, max_bins, weigh)
+        found = trees.edges_of_parts(blocks, max_bins, weigh)
         for one, other in zip(found, expected, strict=True):
             assert_array_equal(one, other)
         assert found[0].size == max_bins - 1
@@ -156,7 +159,7 @@ def test_bins_of_many_rows(module, weighted, monkeypatch):
 
 def test_trees_in_several_batches(monkeypatch):
     """Histograms are made a few at a time where they would take too much memory."""
-    monkeypatch.setattr(gradient_boosting, "BATCH", 2 * 5 * 257 * 16)
+    monkeypatch.setattr(trees, "BATCH", 2 * 5 * 257 * 16)
     X, y, _ = problem(seed=5)
     same(
         GradientBoosting(n_estimators=3, max_depth=None).fit(Blocks(X, y, [100, 300])),

@@ -1,4 +1,4 @@
-"""Tests for perf/statistics.py."""
+"""Tests for perf/study/statistics.py."""
 
 import math
 
@@ -9,7 +9,7 @@ import scikit_posthocs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from perf import statistics
+from perf.study import statistics
 
 # Table 6 of Demsar (2006): the area under the ROC curve of four variants of C4.5 on 14 sets. On
 # "voting" the third and the fourth are printed as equal and ranked 2 and 3.

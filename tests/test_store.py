@@ -1,12 +1,12 @@
-"""Tests for perf/store.py."""
+"""Tests for perf/study/store.py."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from perf.experiment import Spec
-from perf.store import NAME, Store, checksum, key
+from perf.study.experiment import Spec
+from perf.study.store import NAME, Store, checksum, key
 
 SPEC = Spec("sonar", "exrm", {"lam": 0.5})
 

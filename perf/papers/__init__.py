@@ -1,4 +1,4 @@
-"""Protocols of the papers, one module a paper, and the pages that perf/reproduce.py writes."""
+"""Protocols of the papers, one module a paper, and the pages of their targets."""
 
 PAPERS = {  # the modules here, and their targets, each a table or a figure
     "exrm": ("exrm-table1", "exrm-table2", "exrm-table3", "exrm-figure1"),

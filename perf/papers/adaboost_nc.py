@@ -15,10 +15,10 @@ import numpy as np
 from scipy import ndimage, stats
 
 import datasets
-from perf import statistics
 from perf.plot import Map, Panel, figure, maps
-from perf.report import spread
-from perf.reproduce import (
+from perf.study import statistics
+from perf.study.report import spread
+from perf.study.reproduce import (
     FAILS,
     HOLDS,
     PARTLY,
@@ -33,7 +33,7 @@ from perf.reproduce import (
     overall,
     p_text,
 )  # fmt: skip
-from perf.workers import Step
+from perf.study.workers import Step
 from solvers.adaboost_nc import AdaBoostNC
 from solvers.diversity import error_covariance
 

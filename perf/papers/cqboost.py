@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 import datasets
-from perf import experiment, statistics
-from perf.reproduce import (
+from perf.study import experiment, statistics
+from perf.study.reproduce import (
     FAILS,
     HOLDS,
     LEGEND,
@@ -28,7 +28,7 @@ from perf.reproduce import (
     overall,
     p_text,
 )  # fmt: skip
-from perf.workers import Step
+from perf.study.workers import Step
 
 REFERENCE = (
     'J.-F. Roy, M. Marchand, F. Laviolette, "A Column Generation Bound Minimization Approach with '

@@ -6,11 +6,12 @@ from statistics import fmean
 import numpy as np
 
 import datasets
-from perf import experiment, plot, statistics
-from perf.compare import GRIDS, LEVEL
-from perf.experiment import Spec
-from perf.reproduce import LEGEND, Page, Printed, Table, Target, beside, verdict
-from perf.workers import Step
+from perf import plot
+from perf.study import experiment, statistics
+from perf.study.compare import GRIDS, LEVEL
+from perf.study.experiment import Spec
+from perf.study.reproduce import LEGEND, Page, Printed, Table, Target, beside, verdict
+from perf.study.workers import Step
 
 REFERENCE = 'Y. Yu, Y.-F. Li, Z.-H. Zhou, "Diversity Regularized Machine", IJCAI 2011'
 TRIALS = 20  # random halves

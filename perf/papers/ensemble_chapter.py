@@ -7,9 +7,9 @@ import numpy as np
 
 import datasets
 from perf import plot
-from perf.report import spread
-from perf.reproduce import Page, Table, Target
-from perf.workers import Step
+from perf.study.report import spread
+from perf.study.reproduce import Page, Table, Target
+from perf.study.workers import Step
 from solvers import diversity
 from solvers.adaboost_nc import AdaBoost
 from solvers.bagging import Bagging

@@ -10,11 +10,22 @@ from statistics import fmean, median
 import numpy as np
 
 import datasets
-from perf import methods, plot, statistics
-from perf.experiment import Spec
-from perf.report import spread
-from perf.reproduce import LEGEND, Page, Printed, Table, Target, beside, departure, figure, verdict
-from perf.workers import Step
+from perf import plot
+from perf.study import methods, statistics
+from perf.study.experiment import Spec
+from perf.study.report import spread
+from perf.study.reproduce import (
+    LEGEND,
+    Page,
+    Printed,
+    Table,
+    Target,
+    beside,
+    departure,
+    figure,
+    verdict,
+)
+from perf.study.workers import Step
 
 REFERENCE = (
     'X. Guo, X. Wang, H. Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier", '

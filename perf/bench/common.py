@@ -1,0 +1,281 @@
+"""What all benches share: races, growth exponents, new interpreters, the table and its record.
+
+A contestant is a function without arguments. A bench is a module <name>.py here, with
+run(report, large). Nothing here imports numpy: the number of threads has to be set before.
+
+Records   perf/results/<name>.jsonl holds the last run of each grid, "small" and "large". A run is
+          one line about its circumstances, which has the field "bench", and one line for each row
+          of its table. Fields that some rows have besides: "grid", the race of which the row is one
+          cell; "curves", {name: [[size, seconds], ...]}, points of the plot of this bench, and
+          "axis", what their sizes count if not rows; "points", the two sizes of a growth exponent.
+"""
+
+import contextlib
+import gc
+import importlib.metadata
+import importlib.util
+import json
+import math
+import operator
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "perf" / "results"
+SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
+GAP = 1e-6  # the relative gap that everyone has to reach
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+PACKAGES = (
+    "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
+)  # fmt: skip
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # what runs write
+COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
+COMPARE = {">=": operator.ge, "<=": operator.le}
+
+
+# -- timing ----------------------------------------------------------------------------------------
+
+
+def timed(contestant):
+    """Return (seconds, result) of one call."""
+    start = time.perf_counter()
+    result = contestant()
+    return time.perf_counter() - start, result
+
+
+def race(*contestants, rounds=3, seconds=1.5):
+    """Return (seconds, result) of each contestant's fastest call.
+
+    They are called in turn (a, b, a, b, ...) without garbage collection, after one call each to
+    warm up: at least `rounds` times, and until all calls together took `seconds`. A contestant
+    that is None, a missing peer, gets (None, None).
+    """
+    entered = [contestant for contestant in contestants if contestant is not None]
+    for contestant in entered:
+        contestant()
+    best = {contestant: (math.inf, None) for contestant in entered}
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        while rounds > 0 or time.perf_counter() - start < seconds:
+            for contestant in entered:
+                best[contestant] = min(best[contestant], timed(contestant), key=lambda run: run[0])
+            rounds -= 1
+    finally:
+        gc.enable()
+    return [best.get(contestant, (None, None)) for contestant in contestants]
+
+
+def exponent(sizes, seconds):
+    """Return the slope of log seconds against log size: 1 is linear."""
+    log_sizes, log_seconds = map(math.log, sizes), map(math.log, seconds)
+    return statistics.linear_regression(list(log_sizes), list(log_seconds)).slope
+
+
+def growth(sizes, fits):
+    """Race one fit for each of two sizes; return the fields of its row and both results."""
+    (first, small), (last, big) = race(*fits)
+    row = dict(ours=last, ratio=exponent(sizes, (first, last)), form="n^{:.2f}")
+    row |= dict(note=f"{1e3 * first:.3g} ms at {sizes[0]}")
+    row |= dict(points=[[sizes[0], first], [sizes[1], last]])
+    return row, (small, big)
+
+
+def certified(model, gap=GAP):
+    """Return the residual of one of our models, which must have reached the gap."""
+    assert model.residual_ <= gap, f"{model!r}: residual {model.residual_:.1e}, not {gap:g}"
+    return model.residual_
+
+
+def python(*arguments, empty_cache=False):
+    """Return a contestant that runs a new interpreter in the project's folder and gives its output.
+
+    Compiled modules are kept, as for any user; Numba's cache too, unless it is to be empty.
+    """
+
+    def run():
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        with tempfile.TemporaryDirectory() as folder:
+            if empty_cache:
+                env["NUMBA_CACHE_DIR"] = folder
+            done = subprocess.run(
+                [sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True
+            )
+        if done.returncode:
+            raise RuntimeError(f"python {' '.join(arguments)} failed:\n{done.stderr}")
+        return done.stdout
+
+    return run
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def environment():
+    """Return what a result depends on: commit, versions, processor, threads."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": _commit(),
+        "versions": versions,
+        "cpu": _cpu(),
+        "threads": int(os.environ[THREADS[0]]),
+    }
+
+
+def _commit():
+    """Return the hash of the commit, with -dirty if files were changed since; None outside git."""
+    others = [f":!{path}" for path in RENDERED]
+    try:
+        head = _git("rev-parse", "HEAD").stdout.strip()
+        changed = _git("diff", "--quiet", "HEAD", "--", ".", *others).returncode
+    except FileNotFoundError:
+        return None
+    return head + "-dirty" * bool(changed) if head else None
+
+
+def _git(*arguments):
+    return subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True)
+
+
+def _cpu():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(": ")[1] for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def read_runs(path):
+    """Return the runs of a file of records, each with its rows; none if there is no file."""
+    runs = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        if "bench" in record:
+            runs.append(record | {"rows": []})
+        else:
+            runs[-1]["rows"].append(record)
+    return runs
+
+
+def _short(value):
+    """The same value with floats cut to six digits, as nobody measures more."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _short(part) for key, part in value.items()}
+    return [_short(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+# -- report ----------------------------------------------------------------------------------------
+
+
+def first_reports(*command, data="sonar"):
+    """Contestants: a first result on the command line, with kernels cached and compiled anew."""
+    name, line = " ".join(("cli.py", *command)), ("cli.py", *command, "--data", data, "--quiet")
+    line += "--trials", "1"
+    return {
+        f"{name}, kernels cached": python(*line),
+        f"{name}, empty cache": python(*line, empty_cache=True),
+    }
+
+
+def missing(package):
+    """Return the note of a row whose peer is not installed."""
+    return f"{package} is missing: pip install {package}"
+
+
+class Report:
+    """A table that grows on the screen, and the records of one run.
+
+    Rows go to perf/results/<name>.part, which replaces <name>.jsonl when the run is complete; runs
+    of the other grid are kept. A run that is interrupted changes no committed file.
+    """
+
+    def __init__(self, name, large):
+        RESULTS.mkdir(exist_ok=True)
+        self.path = RESULTS / f"{name}.jsonl"
+        self.part = self.path.with_suffix(".part")
+        self.targets = []  # True, False or None (skipped), one per row with a target
+        run = {"bench": name, "sizes": "large" if large else "small"} | environment()
+        self.part.write_text("", encoding="utf-8")
+        for kept in read_runs(self.path):
+            if kept["sizes"] != run["sizes"]:
+                rows = kept.pop("rows")
+                self._write(kept, *rows)
+        self._write(run)
+        versions = ", ".join(f"{package} {number}" for package, number in run["versions"].items())
+        grid = "all sizes" if large else "small sizes (PERF=large for all)"
+        print(f"{name}: {grid}; {versions}; {run['cpu']}, 1 thread")
+        titles = "what", "size", "ours (ms)", "peer (ms)", "ratio", "target", "", "note"
+        print(COLUMNS.format(*titles))
+
+    def _write(self, *records):
+        with self.part.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(_short(record)) + "\n" for record in records)
+
+    def add(
+        self, what, size, ours, peer=None, ratio=None, form="{:.3g}x", target="", note="", **more
+    ):
+        """Add a row: times in seconds, the ratio it is about and its target, such as ">= 10".
+
+        The ratio is the peer's time / ours unless it is given; `form` writes it. `more` goes to the
+        record only.
+        """
+        if ratio is None and None not in (ours, peer):
+            ratio = peer / ours
+        met = None
+        if target:
+            sign, value = target.split()
+            met = None if ratio is None else COMPARE[sign](ratio, float(value))
+            self.targets.append(met)
+        verdict = {True: "met", False: "MISSED", None: "skipped" if target else ""}[met]
+        times = ["-" if seconds is None else f"{1e3 * seconds:.2f}" for seconds in (ours, peer)]
+        shown = "-" if ratio is None else form.format(ratio)
+        print(COLUMNS.format(what, size, *times, shown, target, verdict, note).rstrip(), flush=True)
+        row = dict(what=what, size=size, seconds=ours, peer_seconds=peer, ratio=ratio, form=form)
+        self._write(row | dict(target=target, met=met, note=note) | more)
+
+    def summary(self, what, ratios, targets, peer="scikit-learn"):
+        """Add the geometric mean of a grid, {where: speed-up or None}, and its worst cell."""
+        mean, worst, notes = None, None, (missing(peer), missing(peer))
+        if None not in ratios.values():
+            mean, worst = statistics.geometric_mean(ratios.values()), min(ratios.values())
+            notes = f"from {worst:.3g}x to {max(ratios.values()):.3g}x", min(ratios, key=ratios.get)
+        rows = zip(("geometric mean", "worst"), (mean, worst), targets, notes, strict=True)
+        for name, ratio, target, note in rows:
+            row = dict(what=f"{what}, {name}", size=f"{len(ratios)} kinds", ours=None)
+            self.add(**row, ratio=ratio, target=target, note=note)
+
+    def startup(self, contestants, targets=(), rounds=3):
+        """Add a row for each new interpreter, {what: contestant}, against `import sklearn.svm`.
+
+        `targets` are pairs: how `what` ends, such as "empty cache", and what the ratio has to be.
+        """
+        reference = None
+        if importlib.util.find_spec("sklearn"):
+            reference = python("-c", "import sklearn.svm")
+        (theirs, _), *runs = race(reference, *contestants.values(), rounds=rounds)
+        for what, (seconds, _) in zip(contestants, runs, strict=True):
+            target = next((goal for end, goal in targets if what.endswith(end)), "")
+            ratio = seconds / theirs if theirs else None
+            note = "against import sklearn.svm" if theirs else missing("scikit-learn")
+            row = dict(what=what, size="", ours=seconds, peer=theirs)
+            self.add(**row, ratio=ratio, target=target, note=note)
+
+    def close(self):
+        """Put the records in their place."""
+        os.replace(self.part, self.path)
+        met = f"{self.targets.count(True)} of {len(self.targets)} targets met"
+        where = f"recorded in {self.path.name}; `python -m perf render` writes perf/RESULTS.md"
+        print(f"{met}; {where}")

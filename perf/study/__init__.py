@@ -1,0 +1,1 @@
+"""Experiments, their records, and the reports made from them."""

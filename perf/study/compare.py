@@ -1,0 +1,367 @@
+"""Comparisons: methods x data sets x trials, and one document of what came out.
+
+    cells = plan(["sonar", "heart"], parse("exrm,drm:mu=0"), {"trials": 10})
+    with Store(folder) as store:
+        records = run(cells, store, jobs=2)
+    document = collect(records, "error")
+
+All methods are trained and tested on the same splits of a data set. The document is made from the
+records alone, whatever their order; perf/study/tables.py makes texts and files of it.
+"""
+
+from collections import Counter
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+
+import datasets
+from perf.study import experiment, html, methods, outputs, statistics, store, tables, workers
+from perf.study.report import spread
+
+LEVEL = 0.05  # of all tests
+ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.
+DIGITS = 12  # Means that differ by rounding only share a rank.
+FEWEST_SETS = 3  # Tests across data sets need as many.
+
+MEASURES = {  # of --measure: the field of the records, its title, and -1 where more is better
+    "error": ("test_error", "error", 1),
+    "balanced": ("balanced_error", "balanced error", 1),
+    "auc": ("auc", "area under ROC", -1),
+}
+
+
+def _steps(low, high, count=15):
+    """Values at equal steps of the logarithm, from 10^low to 10^high, of three digits."""
+    return [float(f"{value:.3g}") for value in np.logspace(low, high, count)]
+
+
+# What --tune chooses from, the smallest or simplest first. CqBoost and its relatives: the grids of
+# their paper, 15 values on a logarithmic scale. AdaBoost's goes to 10^6 rounds there and to 10^3
+# here, as later rounds of stumps change little. ExRM: the range of lam in its Figure 1, [0.05, 4].
+# AdaBoost.NC: the range of lam in its Figure 3, [0, 12]. DRM's paper chooses nu and mu but does not
+# print from what: these span the range from no weight on the norms to almost all. Bagging and
+# gradient boosting are tuned by no paper here: these are what their users vary first.
+GRIDS = {
+    "exrm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
+    "psvm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
+    "drm": {"nu": [0.1, 0.3, 0.5, 0.7, 0.9], "mu": [1e-5, 1e-3, 1e-1]},
+    "nu-svm": {"nu": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
+    "adaboost-nc": {"lam": [0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0]},
+    "adaboost": {"n_estimators": [100, 215, 464, 1000]},
+    "cqboost": {"mu": _steps(-2, -0.5)},
+    "mincq": {"mu": _steps(-2, -0.5)},
+    "mdboost": {"D": _steps(0, 2)},
+    "lpboost": {"C": _steps(-3, 3)},
+    "cgboost": {"C": _steps(-3, 3)},
+    "bagging": {"max_features": [1.0, 0.5, "sqrt"]},
+    "gradient-boosting": {"max_depth": [2, 4, 6], "learning_rate": [0.03, 0.1, 0.3]},
+}
+
+ONE_TREE = "bagging:n_estimators=1,bootstrap=false"
+DIVERSITY = (  # What --methods diversity asks: in words, a method with diversity and one without.
+    ("ExRM: own samples, not the same rows for all", "exrm:sampling=bootstrap", "exrm"),
+    ("DRM: members pushed apart, mu above 0", "drm", "drm:mu=0"),
+    ("DRM: pushed apart, and own samples", "drm:sampling=bootstrap", "drm:mu=0"),
+    ("AdaBoost.NC: differing rewarded, lam = 2", "adaboost-nc:lam=2", "adaboost-nc:lam=0"),
+    ("AdaBoost.NC: rewarded strongly, lam = 9", "adaboost-nc:lam=9", "adaboost-nc:lam=0"),
+    ("30 trees on random samples, not one tree", "bagging", ONE_TREE),
+    ("random features as well: a random forest", "bagging:max_features=sqrt", "bagging"),
+    ("CqBoost: its vote, not the best stump alone", "cqboost", "stump-vote:how=best"),
+    ("CqBoost: its vote, not equal weights for all", "cqboost", "stump-vote:how=uniform"),
+)
+
+
+# -- what to run -----------------------------------------------------------------------------------
+
+
+def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
+    """Run `cli.py compare`, called by argv: write what `folder` is to hold, return the document."""
+    workers.check(jobs)
+    chosen, questions = choose(text)
+    cells = plan(data, chosen, splits, read, tune, measure)
+
+    def watch(missing, records):
+        return outputs.countdown(records, len(missing), workers.Clock(missing, jobs), quiet)
+
+    with store.Store(folder) as kept:
+        try:
+            records = run(cells, kept, jobs, watch)
+        except KeyboardInterrupt:
+            hint = f"finished trials are in {folder}, and the same command goes on from there"
+            raise KeyboardInterrupt(*[hint] if folder else []) from None
+        document = {"command": argv} | collect(records, measure, questions)
+        if folder:
+            tables.write(folder, document)
+            html.write(folder, document, records)
+    return document
+
+
+def choose(text):
+    """Read --methods: the methods, [(name, params)], and the questions that are asked of them."""
+    questions = DIVERSITY if text.strip() == "diversity" else ()
+    names = [name for _, more, less in questions for name in (less, more)]
+    return methods.parse(",".join(names) or text), questions
+
+
+def plan(data, chosen, splits, read=None, tune=False, measure="error"):
+    """List the cells of a comparison, checked: the first trial of everything comes first.
+
+    Parameters
+    ----------
+    data : names of data sets and paths of files
+    chosen : methods, [(name, params)]
+    splits : the fields of Spec that say what the splits are
+    read : how the files among the data are read, arguments of datasets.load
+    tune : whether each trial chooses the parameters in GRIDS that are not given
+    measure : a key of MEASURES
+    """
+    workers.forget()
+    rows = []
+    for name in data:
+        own = read if read and not _is_built_in(name) else {}
+        for command, params in chosen:
+            grid = GRIDS.get(command, {}) if tune else {}
+            grid = {key: values for key, values in grid.items() if key not in params}
+            spec = experiment.Spec(name, command, params, read=own, grid=grid, **splits)
+            known = workers.read(spec)
+            if measure == "auc":
+                experiment.need_two_classes(known, name, "--measure auc")
+            experiment.check(spec, known)
+            rows.append((spec, store.checksum(name)))
+    count = rows[0][0].trials * (rows[0][0].cv or 1)
+    return [
+        workers.Cell(spec, trial, store.key(spec, trial, digest))
+        for trial in range(count)
+        for spec, digest in rows
+    ]
+
+
+def _is_built_in(name):
+    path = datasets.locate(name)
+    return path is None or path.parent == datasets.DATA
+
+
+def run(cells, kept, jobs=1, watch=None):
+    """Compute the cells that are not kept, keep each at once; return the records of all cells.
+
+    `watch` gets the missing cells and the generator of their records, and passes these on.
+    """
+    missing = [cell for cell in cells if not kept.has(cell.key)]
+    records = workers.run(missing, jobs)
+    for record in watch(missing, records) if watch else records:
+        kept.add(record)
+    records = [kept.records[cell.key] for cell in cells]
+    failures = [record["failure"] for record in records if "failure" in record]
+    if len(failures) == len(records):
+        raise ValueError(f"all {len(records)} cells failed; the first said {failures[0]}")
+    return records
+
+
+# -- what came out ---------------------------------------------------------------------------------
+
+
+def collect(records, measure="error", questions=()):
+    """Make one document, which survives JSON, of the records of a comparison."""
+    runs = {}
+    for record in sorted(records, key=lambda record: record["trial"]):
+        spec = record["spec"]
+        name = methods.title(spec["method"], spec["params"])
+        runs.setdefault(spec["data"], {}).setdefault(name, []).append(record)
+    first = next(record for record in records if "failure" not in record)
+    names = list(dict.fromkeys(name for one in runs.values() for name in one))
+    sets = [_summarise(data, one, measure) for data, one in runs.items()]
+    settings = {key: first["spec"][key] for key in experiment.SPLITS}
+    settings["trials"] = max(record["spec"]["trials"] for record in records)
+    warned = [text for record in records for text in record.get("warnings", ())]
+    return experiment.plain_record({
+        "measure": measure,
+        "title": MEASURES[measure][1],
+        "less_is_better": MEASURES[measure][2] > 0,
+        "level": LEVEL,
+        "rope": ROPE,
+        "protocol": settings | {"tuned": any(record["spec"]["grid"] for record in records)},
+        "methods": names,
+        "sets": sets,
+        "across": _across(sets, names, measure),
+        "questions": _answers(runs, sets, measure, questions),
+        "warnings": warned,
+        "versions": first["versions"],
+    })  # fmt: skip
+
+
+def score(record, measure):
+    """The share that a record, or its best member, has of a measure."""
+    return record[MEASURES[measure][0]]
+
+
+def _finished(records):
+    return {record["trial"]: record for record in records if "failure" not in record}
+
+
+def _summarise(data, runs, measure):
+    """Describe what came out on one data set."""
+    done = {name: _finished(records) for name, records in runs.items()}
+    whole = [name for name, records in runs.items() if len(done[name]) == len(records)]
+    some = [record for found in done.values() for record in found.values()]
+    rows = [_row(name, records, done[name], measure) for name, records in runs.items()]
+    table = {row["method"]: row for row in rows}
+    if whole:
+        sign = MEASURES[measure][2]
+        means = [sign * table[name]["score"]["mean"] for name in whole]
+        ranks = statistics.ranks([np.round(means, DIGITS)])[0]
+        for name, rank in zip(whole, ranks, strict=True):
+            table[name]["rank"] = rank
+        best = whole[int(np.argmin(ranks))]
+        others = [name for name in whole if name != best]
+        tests = [statistics.corrected_t(*_differences(done[best], done[name], measure)).p
+                 for name in others]  # fmt: skip
+        for name, p in zip(others, statistics.holm(tests), strict=True):
+            table[name]["p"] = float(p)
+    facts = some[0]["data"] if some else {"name": data, "rows": None}
+    return {
+        "data": data,
+        **facts,
+        "train_rows": spread([record["train_rows"] for record in some]) if some else None,
+        "test_rows": spread([record["test_rows"] for record in some]) if some else None,
+        "best": best if whole else None,
+        "methods": rows,
+        "pairs": _pairs({name: done[name] for name in whole}, measure),
+        "baselines": _baselines(done, measure),
+    }
+
+
+def _pairs(done, measure):
+    """Compare all pairs of methods by the corrected t-test, adjusted by Holm.
+
+    The difference is first minus second; wins, ties and losses are splits, seen from the first.
+    """
+    pairs, tests = [], []
+    for one, two in combinations(done, 2):
+        values, *rows = _differences(done[two], done[one], measure)
+        sides = Counter(np.sign(MEASURES[measure][2] * np.round(values, DIGITS)).tolist())
+        counts = {"wins": sides[-1], "ties": sides[0], "losses": sides[1]}
+        pairs.append({"first": one, "second": two, "difference": float(np.mean(values)), **counts})
+        tests.append(statistics.corrected_t(values, *rows).p)
+    for pair, p in zip(pairs, statistics.holm(tests), strict=True):
+        pair["p"] = p
+    return pairs
+
+
+def _row(name, records, done, measure):
+    """Describe a method on one data set; its rank, and p against the best method, come later."""
+    failures = [record["failure"] for record in records if "failure" in record]
+    found = list(done.values())
+    row = {"method": name, "trials": len(records), "failed": len(failures), "rank": None, "p": None}
+    if failures:
+        row["failure"] = failures[0]
+    if found:
+        differ = [r["diversity"]["disagreement"] for r in found if r["diversity"]]
+        members = [score(r["best_member"], measure) for r in found if r["best_member"]]
+        row |= {
+            "score": spread([score(record, measure) for record in found]),
+            "fit_seconds": median(record["fit_seconds"] for record in found),
+            "members": spread([record["members"] for record in found]),
+            "disagreement": spread(differ) if differ else None,
+            "best_member": spread(members) if members else None,
+            "chosen": [record["chosen"] for record in found if "chosen" in record],
+        }
+    return row
+
+
+def _baselines(done, measure):
+    """Scores of always predicting the larger class, and of the best member of all ensembles.
+
+    That is, on each split, the member of any ensemble with the lowest training error.
+    """
+    trials = {}
+    for found in done.values():
+        for trial, record in found.items():
+            trials.setdefault(trial, []).append(record)
+    rows = {}
+    if trials:
+        values = [_majority(records[0], measure) for records in trials.values()]
+        rows["majority class"] = spread(values)
+    members = [[r["best_member"] for r in records if r["best_member"] and r["members"] > 1]
+               for records in trials.values()]  # fmt: skip
+    best = [min(some, key=lambda member: member["train_error"]) for some in members if some]
+    if best:
+        rows["best single member"] = spread([score(member, measure) for member in best])
+    return rows
+
+
+def _majority(record, measure):
+    if measure == "error":
+        return record["majority_error"]
+    pairs = zip(record["confusion"], record["rejected"], strict=True)
+    present = sum(sum(counts) + rejected > 0 for counts, rejected in pairs)
+    return 0.5 if measure == "auc" else 1.0 - 1.0 / present
+
+
+def _differences(one, two, measure):
+    """Second minus first on the trials that both have, and the rows that trained and tested."""
+    both = [trial for trial in one if trial in two]
+    values = [score(two[trial], measure) - score(one[trial], measure) for trial in both]
+    train = sum(one[trial]["train_rows"] for trial in both)
+    return values, train, sum(one[trial]["test_rows"] for trial in both)
+
+
+def _across(sets, names, measure):
+    """Compare the methods that have a rank on all sets by their means there."""
+    rows = [{row["method"]: row for row in one["methods"]} for one in sets]
+    whole = [name for name in names if all(r[name]["rank"] is not None for r in rows)]
+    if len(sets) < 2 or len(whole) < 2:
+        return None
+    means = np.array([[row[name]["score"]["mean"] for name in whole] for row in rows])
+    losses = np.round(MEASURES[measure][2] * means, DIGITS)
+    ranks = statistics.ranks(losses).mean(axis=0)
+    told = {"methods": whole, "ranks": ranks.tolist(), "means": means.mean(axis=0).tolist()}
+    if len(sets) < FEWEST_SETS:
+        return told
+    best = int(np.argmin(ranks))
+    test, pairs = statistics.friedman(losses), statistics.wilcoxon_holm(losses)
+    bayes = {
+        name: statistics.bayesian_signed_rank(losses[:, best], losses[:, k], ROPE)._asdict()
+        for k, name in enumerate(whole)
+        if k != best
+    }
+    return told | {
+        "best": whole[best],
+        "friedman": {"variant": "tie-corrected chi-square", "statistic": test.tied_chi_square,
+                     "p": test.tied_p, "freedom": len(whole) - 1},
+        "critical_difference": statistics.nemenyi(len(whole), len(sets), LEVEL),
+        "pairs": [[whole[pair.first], whole[pair.second], pair.p, pair.adjusted]
+                  for pair in pairs],
+        "bayes": bayes,
+    }  # fmt: skip
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def _answers(runs, sets, measure, questions):
+    """Answer each question on every set or, of three sets and more, on all of them together."""
+    answers, together = [], len(sets) >= FEWEST_SETS
+    for text, more, less in questions:
+        each = []
+        for data, one in runs.items():
+            found = _differences(_finished(one[less]), _finished(one[more]), measure)
+            each.append(_answer(text, more, less, data, found, measure))
+        if together:
+            means = [answer["change"] for answer in each if answer["change"] is not None]
+            whole = _answer(text, more, less, None, (means, 1, 0), measure)  # sets do not overlap
+            each = [whole | {"sets": dict(Counter(answer["verdict"] for answer in each))}]
+        answers += each
+    return answers
+
+
+def _answer(text, more, less, data, found, measure):
+    """Say whether a change of a method helped: its interval lies on one side of zero."""
+    answer = {"question": text, "with": more, "without": less, "data": data, "change": None}
+    if not found[0]:
+        return answer | {"low": None, "high": None, "verdict": "unanswered"}
+    mean, low, high = statistics.corrected_interval(*found, 1.0 - LEVEL)
+    sign, verdict = MEASURES[measure][2], "undecided"
+    if low > 0 or high < 0:
+        verdict = "harmed" if sign * mean > 0 else "helped"
+    return answer | {"change": mean, "low": low, "high": high, "verdict": verdict}

@@ -1,0 +1,716 @@
+"""Experiments: train and test a method on splits of a data set, one record a trial.
+
+    for record in trials(Spec("sonar", "exrm", {"lam": 0.5}, trials=20)):
+        print(record["trial"], record["test_error"])
+
+A record is a dict that survives JSON. It holds the specification, facts on the data, the parameters
+of the model and what came out, so that a report can be made from records alone. Trial t depends on
+the specification and on t only: `trials(spec, [7])` gives that one record of a run, without the
+others. Only the fields called ..._seconds differ from run to run. Nothing is printed here.
+"""
+
+import contextlib
+import itertools
+import json
+import re
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+import datasets
+from perf.study import methods
+from solvers import diversity
+
+WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
+EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
+NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
+TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
+BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
+SHOWN = 4  # digits of the points of a diagram that are kept with a comparison
+SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that the result of an experiment depends on."""
+
+    data: str  # name of a data set or path of a file, see datasets.load
+    method: str  # name of a command or of a baseline, a key of methods.KNOWN
+    params: dict = field(default_factory=dict)  # those of the method that are not the defaults
+    scale: str | None = None  # a key of datasets.SCALES; None: what the method wants
+    trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
+    train: float | None = 0.5  # share or number of rows to train on; not used with cv
+    cv: int | None = None  # number of folds
+    seed: int = 0  # of the splits; trial t trains with seed + t
+    read: dict = field(default_factory=dict)  # further arguments of datasets.load
+    grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
+
+    def __post_init__(self):
+        if self.method not in methods.KNOWN:
+            known = ", ".join(methods.KNOWN)
+            raise ValueError(f"{self.method!r} is no method; there are {known}")
+        default = methods.scale(self.method, self.params)
+        settled = {"scale": self.scale or default}
+        settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials
+        settled["train"] = None if self.cv else self.train
+        vars(self).update(settled)  # equal experiments have equal specifications
+
+    def __len__(self):
+        """Number of trials, each of them on a split of its own."""
+        return self.trials * (self.cv or 1)
+
+
+class Fitted(NamedTuple):
+    """The model of a trial, and its rows as it got them."""
+
+    model: object
+    prep: datasets.Preprocess
+    train: np.ndarray  # which rows of the data X and y are
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def read(spec):
+    """Load the data of an experiment."""
+    return datasets.load(spec.data, **spec.read)
+
+
+def need_two_classes(data, source, what):
+    """Refuse data of more classes; `source` is what they were read from."""
+    if len(data.classes) > 2:
+        some = data.classes[0]
+        raise ValueError(
+            f"{what} needs two classes and {data.name} has {len(data.classes)}; choose, say, "
+            f'--data "{source}:{some}-vs-rest" or --positive "{some}"'
+        )
+
+
+def check(spec, data):
+    """Refuse, before any work, splits and parameters that cannot be."""
+    datasets.splits(data.y, **splitting(spec))
+    _model(spec, data, 0, None)._check_params()
+
+
+class Split:
+    """Rows to train and to test on; what methods have in common there is computed once."""
+
+    def __init__(self, data, train, test):
+        self.data, self.train, self.test = data, train, test
+        self.y, self.y_test = data.y[train], data.y[test]
+        self._prepared, self._folds = {}, {}
+
+    def prepare(self, model, scale):
+        """Fill gaps and scale as learned from the training rows: how, these rows, the others."""
+        key = scale, bool(model._takes_nan())
+        if key not in self._prepared:
+            prep, X = _prepare(model, self.data.X[self.train], scale)
+            self._prepared[key] = prep, X, prep.transform(self.data.X[self.test])
+        return self._prepared[key]
+
+    def folds(self, seed):
+        """Splits of the training rows, for cross-validation there."""
+        if seed not in self._folds:
+            smallest = np.bincount(self.y, minlength=len(self.data.classes)).min()
+            how = {"trials": 1, "cv": int(min(TUNING_FOLDS, smallest)), "seed": seed}
+            self._folds[seed] = [
+                Split(self.data, self.train[some], self.train[others])
+                for some, others in datasets.splits(self.y, **how)
+            ]
+        return self._folds[seed]
+
+
+def splitting(spec):
+    """The fields that say what the splits are, by name."""
+    return {key: getattr(spec, key) for key in SPLITS}
+
+
+def splits(data, how, numbers=None):
+    """Yield the number and the Split of every trial, or of those whose numbers are given.
+
+    `how` is what `splitting` returns.
+    """
+    folds = how["cv"] or 1
+    count = how["trials"] * folds
+    if wrong := [number for number in numbers or () if number not in range(count)]:
+        raise ValueError(f"trials have the numbers 0 to {count - 1}, got {wrong[0]}")
+    numbers = range(count) if numbers is None else sorted(numbers)
+    first = numbers[0] // folds if numbers else how["trials"]
+    drawn = datasets.splits(data.y, **how, first=first)
+    for number, (train, test) in enumerate(drawn, first * folds):
+        if number > numbers[-1]:
+            break
+        if number in numbers:
+            yield number, Split(data, train, test)
+
+
+def trials(
+    spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None, look=None
+):
+    """Yield the record of every trial, or of those whose numbers are given, from 0 on.
+
+    Parameters
+    ----------
+    spec : Spec
+    numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
+    data : None or what `read` returns, where it has been read already
+    callback : None or callback(model, iteration, info), called by the fits
+    pairs : True: the records hold the points of the kappa-error diagram, for all pairs of members;
+        a number: for the pairs of so many of them at most; those of OneVsRest have none
+    warm : whether this process has run the method already; else it is compiled before the first
+        trial, apart from the times that are told
+    known : None or what `splits` yields for these numbers, where that has been made already
+    look : None or look(trial, fitted); what it returns is in the record as "picture"
+    """
+    data = read(spec) if data is None else data
+    for number, split in known or splits(data, splitting(spec), numbers):
+        seconds = 0.0 if warm else _warm_up(spec, data, split.train, callback)
+        warm, chosen, tuning = True, {}, {}
+        if spec.grid:
+            chosen, tuning = _tune(spec, split, number)
+        model = _model(spec, data, number, callback, **chosen)
+        with _caught(data) as said:
+            figures, votes, goals, fitted = _trial(model, split, spec.scale)
+        if pairs and votes is not None:
+            figures["pairs"] = _pairs(votes, goals, None if pairs is True else pairs)
+        if look:
+            figures["picture"] = look(number, fitted)
+        yield plain_record({
+            "spec": vars(spec),
+            "trial": number,
+            "data": _facts(data),
+            "model": _facts_on(model, data),
+            **figures,
+            **tuning,
+            "compile_seconds": seconds,
+            "warnings": said,
+            "versions": versions(),
+        })  # fmt: skip
+
+
+def save(spec, path, data=None, callback=None):
+    """Train on all rows and write the model with all that `apply` needs; return a record."""
+    data = read(spec) if data is None else data
+    model = _model(spec, data, 0, callback)
+    with _caught(data) as said:
+        prep, X = _prepare(model, data.X, spec.scale)
+        model.fit(X, data.y)
+    _write(model, path, spec, data, data.name, prep)
+    return {"rows": len(data.y), "path": str(path), "warnings": said}
+
+
+def _write(model, path, spec, data, name, prep):
+    notes = {
+        "data": name,
+        "label": spec.read.get("label"),
+        "classes": data.classes,
+        "schema": data.schema,
+        "preprocess": prep.to_dict(),
+    }
+    model.save(path, notes=notes)
+
+
+def apply(path, source, **read):
+    """Apply a saved model to new rows; return a record and a table, titles first."""
+    model, names, notes = methods.load(path)
+    if not isinstance(notes, dict) or not NOTES <= set(notes):
+        raise ValueError(
+            f"{path} was not written by --save and does not say how to read {source}; "
+            f"use it from Python: {names[0]}.load(path).predict(X)"
+        )
+    prep = _preprocessing(path, notes, model)
+    data = datasets.load(source, schema=notes["schema"], **read)
+    X, classes = prep.transform(data.X), notes["classes"]
+    found, decision = model.predict(X), model.decision_function(X)
+    if np.isnan(decision).any():
+        raise ValueError(f"{path} gives NaN as decisions on {source}: it is damaged")
+    table = _table(model, X, found, decision, classes)
+    record = {
+        "names": names,
+        "trained_on": notes["data"],
+        "data": {"name": data.name, "rows": len(X), "classes": classes, "notes": data.notes},
+        "notes": _missing(data, model),
+        "columns": table[0],
+        "unlabelled": len(X) if data.y is None else int((data.y < 0).sum()),
+        "rejected_rows": int((~_accepted(found, len(classes))).sum()),
+    }
+    if record["unlabelled"] < len(X):
+        rows = np.flatnonzero(data.y >= 0)
+        y, values = data.y[rows], decision[rows] if decision.ndim == 1 else None
+        record |= _scores(found[rows], values, y, np.bincount(y).argmax(), len(classes))
+    return plain_record(record), table
+
+
+def _table(model, X, found, decision, classes):
+    """Return predictions, decisions and, where the model has them, probabilities; titles first."""
+    known = range(len(classes))
+    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # or rejected
+    titles, columns = ["prediction", "decision"], [labels, decision.tolist()]
+    if decision.ndim == 2:
+        titles = ["prediction", *(f"decision {name}" for name in classes)]
+        columns = [labels, *decision.T.tolist()]
+    if hasattr(model, "predict_proba"):
+        titles += [f"probability {name}" for name in classes]
+        columns += model.predict_proba(X).T.tolist()
+    return [titles, *zip(*columns, strict=True)]
+
+
+# -- one trial -------------------------------------------------------------------------------------
+
+
+def _model(spec, data, trial, callback, **changes):
+    """Build the model of a trial; classes, which users know by name, have numbers there."""
+    weight = datasets.class_weights(spec.params.get("class_weight"), data.classes)
+    params = spec.params | weight | changes
+    return methods.build(spec.method, params, spec.seed + trial, len(data.classes), callback)
+
+
+def _warm_up(spec, data, rows, callback):
+    """Fit a few rows of the first and the last class; return the seconds that it took."""
+    rows = rows[data.y[rows].argsort(kind="stable")]
+    few = [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
+    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
+    with _caught(data), contextlib.suppress(ValueError):  # the fit on all rows will tell
+        _, X = _prepare(model, data.X[few], spec.scale)
+        return _seconds(model, X, data.y[few])
+    return 0.0
+
+
+def _tune(spec, split, number):
+    """Choose parameters by the error in cross-validation on the training rows; of equal ones the
+    first.
+
+    A choice that the method refuses on some fold is left out. Returns the parameters, and what the
+    record tells of them.
+    """
+    start, tried, refusal = time.perf_counter(), [], None
+    for values in itertools.product(*spec.grid.values()):
+        params, errors = dict(zip(spec.grid, values, strict=True)), []
+        try:
+            for fold in split.folds(spec.seed + number):
+                model = _model(spec, split.data, number, None, **params)
+                errors.append(_error(model, fold, spec.scale))
+            tried.append((float(np.mean(errors)), len(tried), params))
+        except ValueError as error:
+            refusal = error
+    if not tried:
+        raise refusal
+    error, _, chosen = min(tried)
+    told = {"chosen": chosen, "tuning_error": error, "tuning_seconds": time.perf_counter() - start}
+    return chosen, told
+
+
+def _error(model, split, scale):
+    """Train on some rows and return the error on others."""
+    with _caught(split.data):
+        _, X, X_test = split.prepare(model, scale)
+        found = model.fit(X, split.y).predict(X_test)
+    return _error_rate(found, split.y_test, len(split.data.classes))
+
+
+def _prepare(model, X, scale):
+    """Learn the preprocessing from these rows; return it and the rows it gives."""
+    prep = datasets.Preprocess(scale, keep_gaps=model._takes_nan()).fit(X)
+    return prep, prep.transform(X)
+
+
+def _seconds(model, X, y=None):
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def _trial(model, split, scale):
+    """Train and test on one split; return the figures, the members' votes, labels, and Fitted."""
+    y, y_test, names = split.y, split.y_test, split.data.classes
+    prep, X, X_test = split.prepare(model, scale)
+    seconds, classes = _seconds(model, X, y), len(names)
+    seen, _ = _decide(model, X, classes)
+    found, decision = _decide(model, X_test, classes)
+    votes, goals = _votes(model, X_test, y_test)
+    predicted = {*seen.tolist(), *found.tolist()}
+    figures = {
+        "train_rows": len(y),
+        "test_rows": len(y_test),
+        "train_error": _error_rate(seen, y, classes),
+        **_scores(found, decision, y_test, np.bincount(y).argmax(), classes),
+        "predicted": [name for code, name in enumerate(names) if code in predicted],
+        **_membership(model, votes, goals),
+        "best_member": _best_member(model, X, y, votes, goals, y_test),
+        **_outcome(model, seconds),
+    }
+    return figures, votes, goals, Fitted(model, prep, split.train, X, y, X_test, y_test)
+
+
+def _outcome(model, seconds):
+    """What the method says of its fit."""
+    return {
+        "certified": model.residual_ is not None,  # by a residual, None here where infinite
+        "residual": model.residual_,
+        "objective": model.objective_,
+        "converged": bool(model.converged_),
+        "fit_seconds": seconds,
+        "facts": model.facts() if hasattr(model, "facts") else {},
+    }
+
+
+def _decide(model, X, classes):
+    """Return predicted classes and, of two, decisions; these are asked for once.
+
+    In the methods of two classes a decision >= 0 is the second class. Those of more may reject
+    rows, or have a classifier on top, and predict themselves.
+    """
+    decision = model.decision_function(X) if classes == 2 else None
+    return model.predict(X) if model._multi_class else (decision >= 0).astype(int), decision
+
+
+def _votes(model, X, y):
+    """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
+
+    Where members predict one of many classes, their votes are + if right, and all labels are +.
+    """
+    if type(model).__name__ == "OneVsRest":
+        return None, None
+    if not model._multi_class:
+        return model.votes(X), y == 1
+    labels = np.column_stack([member.predict(X) for member in model.estimators_])
+    if len(model.classes_) == 2:
+        return np.where(labels == 1, 1.0, -1.0), y == 1
+    return np.where(labels == y[:, None], 1.0, -1.0), y >= 0
+
+
+def _membership(model, votes, goals):
+    """Count the members and measure how they differ on rows with these labels."""
+    if votes is None:
+        parts, identical, differ = model.estimators_, False, None
+        members = sum(part.weights_.size for part in parts)
+    else:
+        parts, members = [model], votes.shape[1]
+        high, low = votes.max(axis=1), votes.min(axis=1)
+        largest, widest = max(high.max(), -low.min()), (high - low).max()
+        real = not model._multi_class  # of labels, equal ones do not make members identical
+        identical = members > 1 and real and bool(widest <= EQUAL * largest)
+        weights = model.weights_ if model.weights_.size == members else None
+        differ = diversity.averages(votes, goals, weights) if members > 1 else None
+    return {
+        "classifiers": len(parts),
+        "members": members,
+        "diversity": differ,
+        "identical": identical,
+        "iterations": sum(int(part.n_iter_) for part in parts),
+    }
+
+
+def _pairs(votes, goals, most):
+    """Points of the kappa-error diagram; `most`: of so many members at equal steps, rounded."""
+    if most and votes.shape[1] > most:
+        votes = votes[:, np.linspace(0, votes.shape[1] - 1, most).round().astype(int)]
+    points = diversity.kappa_error(votes, goals)
+    return [(axis.round(SHOWN) if most else axis).tolist() for axis in points]
+
+
+def _best_member(model, X, y, votes, goals, y_test):
+    """Scores on the test rows of the member that is best on the training rows, (X, y)."""
+    if votes is None:
+        return None
+    wrong = np.zeros(votes.shape[1])
+    for start in range(0, len(y), BLOCK):
+        part = slice(start, start + BLOCK)
+        seen, right = _votes(model, X[part], y[part])
+        wrong += ((seen >= 0) != right[:, None]).sum(axis=0)
+    vote = votes[:, wrong.argmin()]
+    errs, totals = (vote >= 0) != goals, np.bincount(y_test)
+    return {
+        "train_error": float(wrong.min() / len(y)),
+        "test_error": np.count_nonzero(errs) / len(errs),
+        "balanced_error": _balanced(np.bincount(y_test[errs], minlength=len(totals)), totals),
+        "auc": roc_area(vote, y_test == 1) if len(model.classes_) == 2 else None,
+    }
+
+
+# -- a directory of parts --------------------------------------------------------------------------
+
+
+def check_parts(spec, where=None, **flags):
+    """Whether the data are a directory of parts, `where` a cluster for it; refuse what cannot be.
+
+    `flags` are others that a user has given, by name.
+    """
+    if not datasets.is_directory(spec.data):
+        if where:
+            raise ValueError(f"--scheduler is for a directory of parts, and {spec.data} is none")
+        return False
+    given, name = f"--data {spec.data} is a directory", methods.KNOWN[spec.method][1]
+    if spec.method not in methods.IN_BLOCKS:
+        can = ", ".join(methods.IN_BLOCKS)
+        raise ValueError(f"{given}, and {name} does not fit in parts; {can} do")
+    if wrong := [flag for flag, value in flags.items() if value not in (None, "none", 1)]:
+        why = "its parts are split once, and features stay as they are"
+        raise ValueError(f"{given}: {why}; leave out --{wrong[0]}")
+    return True
+
+
+def parts(spec, where=None, path=None, callback=None):
+    """Train on the first parts of a directory and test on the others, here or on a cluster.
+
+    `path`: a model of all parts is written there. Returns the record, and what `save` does or None.
+    """
+    spec = replace(spec, trials=1, scale="none")
+    if where is None:
+        return _parts(spec, None, path, callback)
+    from perf.study import cluster
+
+    with cluster.connect(where) as client:
+        return _parts(spec, client, path, callback)
+
+
+def _parts(spec, client, path, callback):
+    data = datasets.blocks(spec.data, client=client, coded=True, **spec.read)
+    if len(data.classes) > 2:
+        text = f"rows in parts need two classes and {spec.data} has {len(data.classes)}"
+        raise ValueError(f'{text}; choose, say, --positive "{data.classes[0]}"')
+    count = _training_parts(spec, len(data))
+    train, test = data[:count], data[count:]
+    with _caught(data) as said:
+        # The methods that workers run are compiled there.
+        seconds = 0.0 if client else _warm_up_on(spec, train, callback)
+        model, figures = _parts_trial(spec, train, test, callback)
+        saved = None
+        if path:
+            whole = _model(spec, data, 0, callback).fit(data)
+            prep = datasets.Preprocess(keep_gaps=True).fit(np.zeros((1, data.shape[1])))
+            _write(whole, path, spec, data, _folder_name(spec), prep)
+            saved = {"rows": data.shape[0], "path": str(path), "warnings": []}
+    counts = np.sum([*train.map(_class_counts), *test.map(_class_counts)], axis=0).tolist()
+    rows, notes = figures.pop("rows_of_votes"), [*data.notes]
+    if figures["diversity"] and rows < figures["test_rows"]:
+        notes.append(f"diversity is measured on {rows} of the test rows")
+    record = {
+        "spec": vars(spec),
+        "trial": 0,
+        "data": {
+            "name": _folder_name(spec),
+            "rows": data.shape[0],
+            "features": data.shape[1],
+            "classes": dict(zip(data.classes, counts, strict=True)),
+            "notes": notes,
+        },
+        "model": methods.outline(model, data.classes) | {"notes": []},
+        "parts": {"train": count, "test": len(test), "on_workers": client is not None},
+        **figures,
+        "compile_seconds": seconds,
+        "warnings": said,
+        "versions": versions(),
+    }
+    return plain_record(record), saved
+
+
+def _folder_name(spec):
+    return datasets.locate(spec.data).resolve().name
+
+
+def _training_parts(spec, count):
+    """How many parts to train on: spec.train is a share of them or, from 1 on, their number."""
+    train = spec.train
+    if count < 2:
+        raise ValueError(f"{spec.data} holds one part; one is to train and one to test on")
+    if not 0 < train < 1 and (train < 1 or train % 1 != 0):
+        raise ValueError(f"--train must be a share in (0, 1) or a number of parts, got {train:g}")
+    size = round(train * count) if train < 1 else int(train)
+    if not 1 <= size < count:
+        means = f"--train {train:g} means {size} of {count} parts"
+        raise ValueError(f"{means}; at least one is to train and one to test on")
+    return size
+
+
+def _warm_up_on(spec, data, callback):
+    """As `_warm_up`, on blocks of a few rows."""
+    found = data.map(_few_rows, WARM_UP_ROWS // 2)
+    X, y = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    rows = np.concatenate([np.flatnonzero(y == k)[: WARM_UP_ROWS // 2] for k in range(2)])
+    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
+    with _caught(data), contextlib.suppress(ValueError):
+        return _seconds(model, datasets.blocks([(X[rows], y[rows])]))
+    return 0.0
+
+
+def _parts_trial(spec, train, test, callback):
+    """Train and test on blocks; return the model, and figures as `_trial` does."""
+    model = _model(spec, train, 0, callback)
+    seconds = _seconds(model, train)
+    model.set_params(callback=None)  # it stays here
+    seen = np.sum(train.map(_confusion_of, model), axis=0)
+    decision, y = (np.concatenate(part) for part in zip(*test.map(_judge, model), strict=True))
+    found = (decision >= 0).astype(int)
+    predicted = [k for k in range(2) if seen[:, k].any() or (found == k).any()]
+    some = test.map(_first_rows, -(-BLOCK // len(test)))
+    X, labels = (np.concatenate(part) for part in zip(*some, strict=True))
+    votes, goals = _votes(model, X, labels)
+    return model, {
+        "train_rows": train.shape[0],
+        "test_rows": test.shape[0],
+        "train_error": float((seen.sum() - np.trace(seen)) / seen.sum()),
+        **_scores(found, decision, y, seen.sum(axis=1).argmax(), 2),
+        "predicted": [train.classes[k] for k in predicted],
+        **_membership(model, votes, goals),
+        "rows_of_votes": len(labels),
+        "best_member": None,
+        **_outcome(model, seconds),
+    }
+
+
+def _few_rows(block, most):
+    """The first rows of each class. A step that reads few rows of X."""
+    rows = np.sort(np.concatenate([np.flatnonzero(block.y == k)[:most] for k in range(2)]))
+    return block.X[rows], np.asarray(block.y[rows])
+
+
+def _first_rows(block, most):
+    """The first rows. A step that reads few rows of X."""
+    return np.array(block.X[:most]), np.array(block.y[:most])
+
+
+def _class_counts(block):
+    """Rows of the two classes. A step that reads no X."""
+    return np.bincount(block.y, minlength=2)
+
+
+def _judge(block, model):
+    """Decisions and labels. A step that reads X once."""
+    starts = range(0, len(block.y), BLOCK)
+    decisions = [model.decision_function(block.X[start : start + BLOCK]) for start in starts]
+    return np.concatenate(decisions), np.asarray(block.y)
+
+
+def _confusion_of(block, model):
+    """Counts of rows by true and predicted class. A step that reads X once."""
+    decision, y = _judge(block, model)
+    return np.bincount(2 * y + (decision >= 0), minlength=4).reshape(2, 2)
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def _accepted(found, classes):
+    """Return which rows got one of the classes; the others are rejected."""
+    return (found >= 0) & (found < classes) & (found == np.rint(found))
+
+
+def _error_rate(found, y, classes):
+    """Return the share of rows that got a wrong class; a rejected row did not."""
+    return np.count_nonzero(_accepted(found, classes) & (found != y)) / len(y)
+
+
+def _balanced(wrong, totals):
+    """Return the mean of the errors of the classes that have rows, from counts by class."""
+    return float((wrong[totals > 0] / totals[totals > 0]).mean())
+
+
+def _scores(found, decision, y, larger, classes):
+    """Compare predictions with labels; `larger` is the class that is usually the larger one."""
+    accepted, totals = _accepted(found, classes), np.bincount(y, minlength=classes)
+    pairs = y[accepted] * classes + found[accepted].astype(int)
+    confusion = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    wrong = confusion.sum(axis=1) - confusion.diagonal()
+    return {
+        "test_error": _error_rate(found, y, classes),
+        "majority_error": np.count_nonzero(y != larger) / len(y),
+        "balanced_error": _balanced(wrong, totals),
+        "auc": None if decision is None else roc_area(decision, y == 1),
+        "confusion": confusion.tolist(),  # a row a true class, a column a predicted one
+        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # by true class
+    }
+
+
+def roc_area(scores, positive):
+    """Return the area under the ROC curve: how often a positive row has the larger score.
+
+    Ties count half; None unless there are rows of both classes.
+    """
+    n, many = int(positive.sum()), positive.size
+    if n in (0, many):
+        return None
+    ordered, own = np.sort(scores), scores[positive]
+    below = np.searchsorted(ordered, own).sum()  # pairs of a positive row and any lower one
+    not_above = np.searchsorted(ordered, own, side="right").sum()
+    return float((0.5 * (below + not_above) - 0.5 * n * n) / (n * (many - n)))
+
+
+# -- facts -----------------------------------------------------------------------------------------
+
+
+def _facts(data):
+    """Describe the data."""
+    counts = np.bincount(data.y, minlength=len(data.classes)).tolist()
+    return {
+        "name": data.name,
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+        "classes": dict(zip(data.classes, counts, strict=True)),
+        "notes": data.notes,
+    }
+
+
+def _facts_on(model, data):
+    """Describe the model, and what was done to it or to the data for it."""
+    outlined = methods.outline(model, data.classes)
+    notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
+    return outlined | {"notes": notes}
+
+
+def _missing(data, model):
+    missing = int(np.isnan(data.X).sum())
+    how = "left to the method" if model._takes_nan() else "filled with training medians"
+    return [f"missing numbers {how}: {missing}"] if missing else []
+
+
+@contextlib.contextmanager
+def _caught(data):
+    """Collect warnings as texts; methods know classes by number, their users by name."""
+    names, texts = data.classes if len(data.classes) == 2 else ["rest", "of its own"], []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield texts
+    for warning in caught:
+        text = f"{warning.category.__name__}: {warning.message}"
+        texts.append(re.sub(r"\bclass ([01])\b", lambda m: f"class {names[int(m[1])]}", text))
+
+
+def versions():
+    loaded = [name for name in ("numpy", "numba") if name in sys.modules]
+    versions = {name: sys.modules[name].__version__ for name in loaded}
+    return {"python": sys.version.split()[0]} | versions
+
+
+def plain_record(record):
+    """Return a record as it will be when read from JSON, which knows no NaN: that becomes None."""
+    return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
+
+
+def _number(value):
+    """Make a number of NumPy one of Python, and of anything else the text that it prints as."""
+    return value.item() if isinstance(value, np.generic) else repr(value)
+
+
+def _preprocessing(path, notes, model):
+    """Read the preprocessing in the notes of a model, checked with all else that they say."""
+    try:
+        classes, width = datasets.check_schema(notes["schema"])
+        prep = datasets.Preprocess.from_dict(notes["preprocess"])
+    except datasets.DataError:
+        prep = None
+    if (
+        prep is None
+        or not prep.fill_.size == width == model.n_features_in_
+        or notes["classes"] != classes
+        or not isinstance(notes["data"], str)
+        or model.classes_.dtype.kind != "i"
+        or model.classes_.tolist() != [*range(len(classes))]
+    ):
+        raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")
+    return prep

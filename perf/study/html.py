@@ -1,0 +1,489 @@
+"""Pages: the document and the records of a comparison to report.html.
+
+One file without scripts that asks for nothing else: it can be mailed, printed, and read on a
+telephone or in the dark. The pictures are those of perf/charts.py; the same records give the same
+bytes.
+"""
+
+import re
+import shlex
+from collections import Counter
+from html import escape
+from statistics import fmean
+
+from perf import charts
+from perf.study import methods, outputs, report, statistics, tables, workers
+
+POINTS = 6000  # dots in all kappa-error diagrams together, at most
+NONE = "\u2013"  # where there is no number
+LEAST_SECONDS = 1e-6  # A clock may count less; the logarithm needs more than zero.
+STYLE = """
+:root { color-scheme: light dark; --ground: #ffffff; --ink: #1b1f24; --quiet: #57606a;
+  --rule: #d0d7de; --grid: #e6e9ed; --sheet: #f6f8fa; --accent: #0a58ca; --band: #dce9fb;
+  --good: #d6e8fa; --bad: #fde3cf; --h0: #0072b2; --h1: #b84a00; --h2: #00704f; --h3: #8c3f7a;
+  --h4: #7f6000; --h5: #b3123b; --h6: #4b46c8; --h7: #4f5962; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #14171c; --ink: #e6e9ee; --quiet: #a3adb9; --rule: #454d58; --grid: #2b313a;
+    --sheet: #1c2027; --accent: #7db4ff; --band: #203450; --good: #17395c; --bad: #57300f;
+    --h0: #56b4e9; --h1: #ff9a57; --h2: #2fd6a0; --h3: #e59ad0; --h4: #e0c050; --h5: #ff8fa3;
+    --h6: #b3b8ff; --h7: #ced4da; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5;
+  font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
+  overflow-wrap: anywhere; }
+header, main { max-width: 76rem; margin: 0 auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 1.5rem 0 0.5rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 0.5rem; padding-top: 0.75rem;
+  border-top: 1px solid var(--rule); }
+h3 { font-size: 1.05rem; margin: 1.5rem 0 0.5rem; }
+p, ul, dl { max-width: 46rem; margin: 0.5rem 0; }
+.meaning { font-size: 1.05rem; padding: 0.75rem 1rem; background: var(--sheet);
+  border-left: 4px solid var(--accent); }
+.quiet, figcaption, caption { color: var(--quiet); font-size: 0.875rem; }
+nav { margin: 0.75rem 0; }
+nav a { color: var(--accent); margin-right: 1rem; display: inline-block; padding: 0.2rem 0; }
+.beside { display: grid; gap: 1rem 2rem; align-items: start; }
+.beside > * { min-width: 0; }
+@media (min-width: 68rem) { .beside { grid-template-columns: minmax(0, 1fr) 26rem; } }
+.panels { display: grid; gap: 1.5rem 2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+.panels figure:only-child { max-width: 34rem; }
+figure { margin: 0.5rem 0; max-width: 26rem; min-width: 0; }
+.scroll { overflow-x: auto; margin: 0.5rem 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+caption { text-align: left; padding-bottom: 0.4rem; }
+caption span { display: block; position: sticky; left: 0; width: fit-content;
+  max-width: min(46rem, 100vw - 2rem); }
+th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--rule); text-align: right;
+  vertical-align: top; white-space: nowrap; overflow-wrap: normal; }
+thead th { font-weight: 600; vertical-align: bottom; white-space: normal; }
+th:first-child, .words { text-align: left; }
+tbody th { font-weight: 400; white-space: normal; overflow-wrap: break-word; min-width: 7rem;
+  max-width: 24rem; }
+tr.best th, tr.best td { font-weight: 700; }
+tr.base th, tr.base td { color: var(--quiet); }
+td.words { white-space: normal; min-width: 8rem; overflow-wrap: anywhere; }
+.matrix { min-width: min(100%, 34rem); }
+.matrix td { text-align: center; line-height: 1.3; border: 1px solid var(--rule); }
+.matrix td span { display: block; font-size: 0.8rem; }
+.matrix thead th + th { text-align: center; }
+.good { background: var(--good); }
+.bad { background: var(--bad); }
+.matrix td.apart { font-weight: 700; outline: 2px solid var(--ink); outline-offset: -3px; }
+code, pre { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: 0.875rem; }
+pre { white-space: pre-wrap; background: var(--sheet); padding: 0.75rem 1rem; margin: 0.5rem 0; }
+pre span { display: inline-block; max-width: 100%; }
+dt { font-weight: 600; margin-top: 0.5rem; }
+dd { margin: 0 0 0 1rem; }
+@media (max-width: 40rem) { th, td { padding: 0.3rem 0.4rem; } }
+.legend { list-style: none; padding: 0; margin: 0.75rem 0; display: flex; flex-wrap: wrap;
+  gap: 0.25rem 1.25rem; max-width: none; }
+svg { display: block; width: 100%; height: auto; font: 12px system-ui, "DejaVu Sans", sans-serif; }
+svg text { fill: var(--ink); }
+svg .n { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+svg .b { font-weight: 700; }
+svg .e { text-anchor: end; }
+svg .m { text-anchor: middle; }
+svg text.quiet { fill: var(--quiet); font-size: 12px; }
+svg .grid { stroke: var(--grid); }
+svg .axis, svg .zero { stroke: var(--quiet); }
+svg .band { fill: var(--band); }
+svg .clique { stroke: var(--ink); stroke-width: 4; }
+svg .bar { stroke: var(--quiet); stroke-width: 1.6; fill: none; }
+svg .dot { fill: var(--ink); }
+svg .best { fill: var(--accent); }
+svg .base { fill: var(--ground); stroke: var(--quiet); stroke-width: 1.6; }
+svg .some { stroke: var(--quiet); stroke-width: 5; stroke-linecap: round; opacity: 0.6; }
+svg .pair { stroke: currentColor; stroke-width: 4; stroke-linecap: round; opacity: 0.45; }
+svg .few { stroke-width: 7; opacity: 0.8; }
+svg .own { stroke: currentColor; stroke-width: 2.4; fill: none; }
+svg .ring { stroke: currentColor; stroke-width: 2; fill: var(--ground); }
+svg text.halo { fill: currentColor; stroke: var(--ground); stroke-width: 3;
+  paint-order: stroke; stroke-linejoin: round; }
+"""
+WORDS = ' class="words"'  # of a cell that is no number
+HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+"""
+
+
+def write(folder, document, records):
+    """Write report.html."""
+    outputs.write_text(f"{folder}/report.html", page(document, records))
+
+
+def page(document, records):
+    """Make the page of a comparison."""
+    title, sets = _title(document), document["sets"]
+    parts = {"meaning": ("What it means", _meaning(document))}
+    if document["across"]:
+        every = f"All {len(sets)} data sets" if len(sets) > 2 else "Both data sets"
+        parts["all"] = (every, _together(document))
+    for k, one in enumerate(sets, 1):
+        parts[f"set{k}"] = (one["data"], _set(document, one))
+    parts["time"] = ("Time", _times(document))
+    if clouds := _clouds(document, records):
+        parts["kappa"] = ("Do members differ, and does it help?", _diagrams(document, clouds))
+    parts["how"] = ("How it was done", _how(document))
+    links = [f'<a href="#{key}">{text(words)}</a>' for key, (words, _) in parts.items()]
+    body = [f'<section id="{key}">\n<h2>{text(words)}</h2>\n{inside}\n</section>'
+            for key, (words, inside) in parts.items()]  # fmt: skip
+    colours = "".join(f".h{k} {{ color: var(--h{k}); }}\n" for k in range(charts.HUES))
+    lines = [
+        f"{HEAD}<title>{text(title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n<body>",
+        f"<header>\n<h1>{text(title)}</h1>\n<p>{text(_protocol(document))}</p>",
+        f'<nav aria-label="parts of this page">{"".join(links)}</nav>\n</header>\n<main>',
+        *body,
+        "</main>\n</body>\n</html>\n",
+    ]
+    return "\n".join(lines)
+
+
+def _title(document):
+    many, sets = len(document["methods"]), document["sets"]
+    where = sets[0]["name"] if len(sets) == 1 else f"{len(sets)} data sets"
+    return f"{many} method{'s' * (many > 1)} compared on {where}"
+
+
+def _protocol(document):
+    """What was measured, and how, on all sets."""
+    settings, better = document["protocol"], "less" if document["less_is_better"] else "more"
+    said = f"The {document['title']} on test rows in %, {better} is better: {report.kind(settings)}"
+    if settings["trials"] * (settings["cv"] or 1) > 1:
+        said += " and, after \xb1, the standard deviation over them"
+    said += "; features scaled as each method does by default"
+    said += "; parameters tuned on the training rows" * settings["tuned"]
+    return f"{said}; seed {settings['seed']}."
+
+
+# -- parts of the page -----------------------------------------------------------------------------
+
+
+def _meaning(document):
+    parts = [f'<p class="meaning">{_prose(" ".join(tables.sentences(document)))}</p>']
+    if failed := tables.failures(document):
+        parts.append(_list("Failures", failed))
+    if document["questions"]:
+        parts.append(_questions(document))
+    return "\n".join(parts)
+
+
+def _questions(document):
+    """The verdicts of the questions: a table, and the intervals."""
+    several = len({answer["data"] for answer in document["questions"]}) > 1
+    found = [["question", *["data"] * several, "verdict", "change", "95 % range"]]
+    rows = []
+    for answer in document["questions"]:
+        values = [answer[key] for key in ("change", "low", "high")]
+        change, low, high = map(_signed, values)
+        span = NONE if answer["low"] is None else f"{low} to {high}"
+        where = [answer["data"]] if several else []
+        found.append([answer["question"], *where, answer["verdict"], change, span])
+        if None not in values:
+            change, low, high = (100 * value for value in values)
+            name = ": ".join([*where, answer["question"]])
+            rows.append(charts.Row(name, answer["verdict"], change, low, high))
+    label = f"change of the {document['title']} in points"
+    parts = [_table(found, tables.explained(document), words=(1, 2) if several else (1,))]
+    if rows:
+        drawn = charts.rows("Changes by diversity, with their intervals", label, rows, line=(0.0,))
+        parts.append(_figure(drawn, "The same as a picture: a range that crosses the line at 0 "
+                                    "may be chance."))  # fmt: skip
+    return f"<h3>Does diversity help?</h3>\n{_beside(*parts)}"
+
+
+def _together(document):
+    """All sets together: the table, the critical difference, all pairs."""
+    across, caption = document["across"], "Means and average ranks over the data sets"
+    if "friedman" not in across:
+        return _table(tables.overall(document), caption)
+    caption += "; best better, equal, worse: how probably the first method is so in practice"
+    table = _table(tables.overall(document), caption)
+    names, found = across["methods"], []
+    places = [{row["method"]: row["rank"] for row in one["methods"]} for one in document["sets"]]
+    for one, two, _, p in across["pairs"]:
+        means = [across["means"][names.index(name)] for name in (one, two)]
+        counts = Counter((place[one] > place[two]) - (place[one] < place[two]) for place in places)
+        sides = {"wins": counts[-1], "ties": counts[0], "losses": counts[1], "p": p}
+        found.append({"first": one, "second": two, "difference": means[0] - means[1], **sides})
+    test = "data sets won, tied and lost; p of Wilcoxon's test of the sets, by Holm's step-down"
+    pairs = [(table, _ranks(across)), (_matrix(document, names, found, test), _tests(document))]
+    return "\n".join(_beside(*pair) for pair in pairs)
+
+
+def _ranks(across):
+    """The critical-difference diagram."""
+    names, ranks, gap = across["methods"], across["ranks"], across["critical_difference"]
+    order = sorted(range(len(names)), key=ranks.__getitem__)
+    best, places = ranks[order[0]], {k: place for place, k in enumerate(order, 1)}
+    rows = [charts.Row("critical difference", f"{gap:.2f}", None, best, best + gap)]
+    for k in order:
+        kind = "best" if k == order[0] else "dot"
+        rows.append(charts.Row(names[k], f"{ranks[k]:.2f}", ranks[k], kind=kind))
+    groups = [(places[group[0]], places[group[-1]]) for group in statistics.cliques(ranks, gap)]
+    ends = 1, max(len(names), best + gap)
+    drawn = charts.rows("Critical-difference diagram of the average ranks", "average rank", rows,
+                        line=(best, best + gap), brackets=groups, scale=ends)  # fmt: skip
+    said = "Critical-difference diagram: average ranks, 1 is the best. Methods that a bar at the "
+    said += "right joins are not told apart by Nemenyi's test, 5 %: their ranks differ by no more "
+    said += f"than {gap:.2f}, the width of the band, which starts at the best."
+    return _figure(drawn, said)
+
+
+def _tests(document):
+    pairs = tables.tests(document).items()
+    return f"<dl>{''.join(f'<dt>{text(k)}</dt><dd>{text(v)}</dd>' for k, v in pairs)}</dl>"
+
+
+def _set(document, one):
+    """One set: facts, the table, error bars and, of few sets, all pairs."""
+    if one["rows"] is None:
+        return "<p>No method came to an end.</p>"
+    train, test = report.span(one["train_rows"]), report.span(one["test_rows"])
+    facts = f"{report.contents(one)}; {train} rows for training and {test} for testing."
+    parts = [f"<p>{text(facts)}</p>"]
+    parts += [f"<p>{text(note)}</p>" for note in one["notes"]]
+    found = [[*row.values()] for row in tables.rows(one, document["level"])]
+    kinds = ["best" if row["method"] == one["best"] else "" for row in one["methods"]]
+    kinds += ["base"] * (len(found) - len(kinds))
+    caption = f"Results on {one['name']}; the best in bold, = not told apart from it"
+    table = _table([tables.headings(document), *found], caption, kinds)
+    parts.append(_beside(table, _error_bars(document, one)))
+    if "friedman" not in (document["across"] or {}):
+        names = [row["method"] for row in one["methods"] if row["rank"] is not None]
+        test = "splits won, tied and lost; p of the corrected t-test, by Holm's step-down"
+        parts.append(_matrix(document, names, one["pairs"], test) if one["pairs"] else "")
+    return "\n".join(parts)
+
+
+def _error_bars(document, one):
+    """Means and standard deviations as a picture."""
+    rows = []
+    found = [(row["method"], row["score"], row) for row in one["methods"] if "score" in row]
+    if member := one["baselines"].get("best single member"):
+        found.append(("best single member", member, None))
+    for name, score, row in found:
+        middle, std = 100 * score["mean"], score["std"]
+        low, high = (None, None) if std is None else (middle - 100 * std, middle + 100 * std)
+        kind = "base" if row is None else "best" if name == one["best"] else "dot"
+        same = row and kind != "best" and tables.alike(row, one, document["level"])
+        value = _plus(report.mean(score, 100)) + " =" * bool(same)
+        rows.append(charts.Row(name, value, middle, low, high, kind=kind))
+    if not rows:
+        return ""
+    label = f"{document['title']} in %"
+    drawn = charts.rows(f"{label} of the methods on {one['name']}", label, rows)
+    spread = "" if rows[0].low is None else ", \xb1 one standard deviation over the splits"
+    said = f"Mean {label}{spread}; the diamond is the best, = is not told apart from it"
+    return _figure(drawn, said + ("; the ring is no method." if member else "."))
+
+
+def _matrix(document, names, pairs, test):
+    """A table of all pairs of methods: each row against each column."""
+    cells = {}
+    for pair in pairs:
+        one, two, p = pair["first"], pair["second"], pair["p"]
+        counts = [pair["wins"], pair["ties"], pair["losses"]]
+        cells[one, two] = _pair(document, pair["difference"], counts, p)
+        cells[two, one] = _pair(document, -pair["difference"], counts[::-1], p)
+    numbers = [document["methods"].index(name) + 1 for name in names]
+    better = "below" if document["less_is_better"] else "above"
+    caption = f"All pairs: mean {document['title']} of the row minus that of the column in points, "
+    caption += f"{better} 0 the row is better; {test}. Bold in a frame: told apart, 5 %"
+    head = "".join(f'<th scope="col">{number}</th>' for number in numbers)
+    lines = [f'<thead><tr><th scope="col">method</th>{head}</tr></thead>', "<tbody>"]
+    for number, one in zip(numbers, names, strict=True):
+        row = "".join(cells.get((one, two), f"<td>{NONE}</td>") for two in names)
+        lines.append(f'<tr><th scope="row">{number}&nbsp;{_breakable(one)}</th>{row}</tr>')
+    return _scroll(caption, "\n".join([*lines, "</tbody>"]), "matrix")
+
+
+def _pair(document, difference, counts, p):
+    """A cell of the matrix; p is None of one split."""
+    side = difference if document["less_is_better"] else -difference
+    kind = "good" if round(side, 12) < 0 else "bad" if round(side, 12) > 0 else ""
+    kind += " apart" * (p is not None and p < document["level"])
+    told = f"p {NONE}" if p is None else "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+    lines = [NONE.join(map(str, counts)), text(told)]
+    more = "".join(f"<span>{line}</span>" for line in lines)
+    return f'<td class="{kind.strip()}">{_signed(difference)}{more}</td>'
+
+
+def _times(document):
+    """Times of a fit as a picture: of several sets, dots and their mean."""
+    each = {}
+    for one in document["sets"]:
+        for row in one["methods"]:
+            if "fit_seconds" in row:
+                each.setdefault(row["method"], []).append(max(row["fit_seconds"], LEAST_SECONDS))
+    quick, rows = min(each, key=lambda name: fmean(each[name])), []
+    for name, times in each.items():
+        at, kind = fmean(times), "best" if name == quick else "dot"
+        dots = tuple(times) if len(document["sets"]) > 1 else ()
+        rows.append(charts.Row(name, tables.seconds(at), at, dots=dots, kind=kind))
+    drawn = charts.rows("Time of a fit of each method", "seconds for one fit, logarithmic", rows,
+                        form=_duration, log=True)  # fmt: skip
+    many = "; small dots: the data sets, large: their mean" * (len(document["sets"]) > 1)
+    tuning = " Choosing parameters is not included." * document["protocol"]["tuned"]
+    said = f"Median time of one fit over the splits{many}. The diamond is the quickest.{tuning}"
+    return _figure(drawn, said)
+
+
+def _duration(given):
+    for size, unit in ((1, "s"), (1e-3, "ms")):
+        if given >= size:
+            return f"{given / size:g} {unit}"
+    return f"{given / 1e-6:g} \xb5s"
+
+
+# -- kappa and error -------------------------------------------------------------------------------
+
+
+def _clouds(document, records):
+    """The ensembles of every set whose first record holds points, {data: clouds}."""
+    found = {}
+    for record in records:
+        if record["trial"] == 0 and record.get("pairs", [[]])[0]:
+            number = document["methods"].index(_name(record))
+            found.setdefault(record["spec"]["data"], {})[number] = record
+    most = POINTS // max(1, sum(map(len, found.values())))
+    order = [one["data"] for one in document["sets"] if one["data"] in found]
+    return {data: [_cloud(k, found[data][k], most) for k in sorted(found[data])] for data in order}
+
+
+def _cloud(number, record, most):
+    points = [(kappa, 100 * error) for kappa, error in zip(*record["pairs"], strict=True)]
+    means = record["diversity"]
+    centre = means["kappa"], 100 * means["member_error"]
+    step = -(-len(points) // most)
+    return charts.Cloud(number, points[::step], centre, 100 * record["test_error"])
+
+
+def _name(record):
+    return methods.title(record["spec"]["method"], record["spec"]["params"])
+
+
+def _diagrams(document, clouds):
+    """Kappa-error diagrams, one a set, below the numbers of the methods."""
+    said = (
+        f"Kappa-error diagrams of the first split. A dot is a pair of members, of {workers.PAIRED} "
+        "members at most: the further to the left, the more the two differ; the lower, the better "
+        "they are alone. The ring is the mean of all pairs, and the bar with the number is the "
+        "error of the ensemble itself: the longer the stem between them, the more the vote helps. "
+        "Members that are all equal have one dot at kappa 1, and no stem."
+    )
+    several = [one["data"] for one in document["sets"] if len(one.get("classes") or ()) > 2]
+    if any(data in several for data in clouds):
+        said += " Of more than two classes kappa is that of right and wrong answers."
+    shown = sorted({cloud.number for some in clouds.values() for cloud in some})
+    keys = [f'<li><b class="h{k % charts.HUES}">\u25cf {k + 1}</b> '
+            f"{text(document['methods'][k])}</li>" for k in shown]  # fmt: skip
+    parts = []
+    for data, some in clouds.items():
+        drawn = charts.scatter(f"Kappa-error diagram of {data}", some)
+        parts.append(_figure(drawn, data))
+    legend = f'<ul class="legend">{"".join(keys)}</ul>'
+    return f'<p>{said}</p>\n{legend}\n<div class="panels">\n{"".join(parts)}\n</div>'
+
+
+# -- how it was done -------------------------------------------------------------------------------
+
+
+def _how(document):
+    parts = [f"<p>{_prose(f'Tables: {tables.EXPLAINED}')}.</p>"]
+    if document["protocol"]["tuned"]:
+        parts += ["<p>Parameters were chosen by 5-fold cross-validation on the training rows of "
+                  "each split.</p>", _choices(document)]  # fmt: skip
+    if warned := report.told(document["warnings"]):
+        parts.append(_list("Warnings", warned))
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    parts.append(f"<h3>Versions</h3>\n<p>{text(f'{outputs.version()}, {versions}')}</p>")
+    if command := document.get("command"):
+        words = [
+            f"<span>{text(shlex.quote(word))}</span>" for word in ("python", "cli.py", *command)
+        ]
+        parts.append(f"<h3>Command</h3>\n<pre>{' '.join(words)}</pre>")
+    return "\n".join(parts)
+
+
+def _choices(document):
+    """What was chosen how often."""
+    found = [["method", "data", "chosen, in how many splits"]]
+    for one in document["sets"]:
+        for row in one["methods"]:
+            pairs = [", ".join(f"{k}={report.value(v)}" for k, v in some.items())
+                     for some in row.get("chosen", ())]  # fmt: skip
+            told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
+            found += [[row["method"], one["data"], "; ".join(told)]] if told else []
+    return _table(found, "Parameters that were chosen", words=(1, 2))
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def text(given):
+    """Escape a text, so that nothing in it is read as HTML or moves what stands beside it."""
+    return escape(outputs.plain(given))
+
+
+def _breakable(given):
+    """Escape a name, which may be broken after a sign."""
+    return re.sub("([:,+=])", r"\1<wbr>", text(given))
+
+
+def _prose(given):
+    """Escape sentences; a number and its unit stay together."""
+    return re.sub(r"(?<=\d) (?=(?:%|ms|s|points?)(?:\W|$))", "\xa0", text(_plus(given)))
+
+
+def _plus(given):
+    return given.replace(" +- ", " \xb1 ")
+
+
+def _signed(value):
+    """A change in points; None where there is none."""
+    if value is None or value == 0:
+        return NONE if value is None else "0.0"
+    return tables.points(value).replace("-", "\u2212")
+
+
+def _list(title, items):
+    lines = "".join(f"<li>{text(item)}</li>" for item in items)
+    return f"<h3>{title}</h3>\n<ul>{lines}</ul>"
+
+
+def _beside(*parts):
+    """Parts that stand beside each other where there is room."""
+    return "\n".join(['<div class="beside">', *parts, "</div>"])
+
+
+def _figure(drawn, said):
+    return f"<figure>\n{drawn}\n<figcaption>{text(said)}</figcaption>\n</figure>"
+
+
+def _table(found, caption, kinds=(), words=()):
+    """Lay out texts, titles first; `words`: columns of no numbers, `kinds`: those of rows."""
+    titles, *others = found
+    head = "".join(f'<th scope="col"{WORDS * (j in words)}>{text(cell)}</th>'
+                   for j, cell in enumerate(titles))  # fmt: skip
+    lines = [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
+    for k, (name, *cells) in enumerate(others):
+        row = "".join(f"<td{WORDS * (j in words)}>{text(_plus(cell))}</td>"
+                      for j, cell in enumerate(cells, 1))  # fmt: skip
+        kind = f' class="{kinds[k]}"' if kinds and kinds[k] else ""
+        lines.append(f'<tr{kind}><th scope="row">{_breakable(name)}</th>{row}</tr>')
+    return _scroll(caption, "\n".join([*lines, "</tbody>"]))
+
+
+def _scroll(caption, inside, kind="plain"):
+    """A table that is moved by itself where the page is narrower."""
+    label = text(caption.partition(";")[0].partition(":")[0])
+    place = f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
+    table = f'<table class="{kind}">\n<caption><span>{_prose(caption)}.</span></caption>'
+    return f"{place}\n{table}\n{inside}\n</table>\n</div>"

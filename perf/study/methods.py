@@ -1,0 +1,380 @@
+"""Methods by their commands' names: what they are, how to build one, how to read one from a file.
+
+    build("exrm", {"lam": 0.5}, seed=0, classes=2)      an ExRM
+    build("exrm", {}, seed=0, classes=3)                OneVsRest over an ExRM
+    build("voting", {"members": "exrm,bayes"}, 0, 2)    a Voting of an ExRM and a naive Bayes
+    load("model.npz")                                   whatever was saved there
+    parse("exrm:p=1,lam=0.5,drm")                       two methods, the first with two parameters
+
+The parameters of a method are read from its source: to list them imports neither Numba nor NumPy.
+"""
+
+import ast
+import contextlib
+import difflib
+import functools
+import importlib
+import re
+import textwrap
+from pathlib import Path
+
+from solvers import METHODS
+
+OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
+OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
+SPELLED = {  # how a parameter is spelled on the command line, besides what its class says
+    **dict.fromkeys(OF_ESTIMATORS, "; or names of methods"),
+    "class_weight": "; or name=factor,name=factor",
+    "perturb": "; as name=value,value,name=value,value",
+}
+BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
+KNOWN = METHODS | BASELINES
+EXAMPLES = """examples:
+  python cli.py datasets
+  python cli.py exrm --data sonar
+  python cli.py exrm --data my.csv --label species --save model.npz
+  python cli.py adaboost --data sonar --plot members.png
+  python cli.py voting --data wine --members exrm,adaboost,bayes
+  python cli.py diversity --data sonar --methods adaboost,exrm --plot kappa.png
+  python cli.py compare --data sonar,heart --methods exrm,drm:mu=0,nu=0.3,bagging --out results
+  python cli.py gradient-boosting --data DIRECTORY --scheduler local:2
+  python cli.py reproduce exrm-table1 --quick
+  python cli.py predict --model model.npz --data new.csv --out predictions.csv
+"""
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # of the others it is solvers
+FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
+FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
+UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2 is for no base
+    "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
+    "Calibrated": OF_A_RUN | {"base"},
+}
+IN_BLOCKS = (  # methods whose fit takes row blocks
+    "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
+)  # fmt: skip
+PICTURES = {  # what --plot can show of a method, the most telling first
+    "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
+    "psvm": ("convergence", "margins", "boundary", "lam", "time"),
+    "drm": ("convergence", "members", "margins", "boundary", "mu", "nu", "time"),
+    "nu-svm": ("convergence", "margins", "boundary", "nu", "time"),
+    "adaboost-nc": ("members", "margins", "boundary", "lam", "time"),
+    "adaboost": ("members", "margins", "boundary", "time"),
+    "bagging": ("members", "margins", "boundary", "max_features", "time"),
+    "cqboost": ("convergence", "margins", "boundary", "mu", "time"),
+    "mincq": ("convergence", "margins", "boundary", "mu", "time"),
+    "mdboost": ("convergence", "margins", "boundary", "D", "time"),
+    "lpboost": ("convergence", "margins", "boundary", "C", "time"),
+    "cgboost": ("convergence", "margins", "boundary", "C", "time"),
+    "gradient-boosting": (
+        "members", "margins", "boundary", "learning_rate", "max_depth", "time",
+    ),
+    "voting": ("margins", "boundary", "time"),
+    "stacking": ("margins", "boundary", "time"),
+}  # fmt: skip
+SHOWN = {  # what a picture shows; the others are of a parameter
+    "convergence": "certified gap by iteration and by time",
+    "members": "error by the number of members",
+    "margins": "how many rows have which margin",
+    "boundary": "where the decision changes, for data of two features",
+    "time": "training time by the number of rows",
+}
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def describe(command):
+    """Read a method's source: first line of its docstring, {parameter: default}, {parameter: text}.
+
+    A text that the class leaves out is taken from its base class.
+    """
+    file, name, _ = KNOWN[command]
+    classes = _classes(ROOT / PACKAGES.get(name, "solvers").replace(".", "/") / f"{file}.py")
+    node, texts = classes[name], {}
+    summary = ast.get_docstring(node).partition("\n")[0]
+    init = next(part.args for part in node.body if getattr(part, "name", None) == "__init__")
+    names = [argument.arg for argument in init.args[1:]]
+    while node:
+        for entry in re.finditer(r"^(\w+) : (.+)((?:\n    .+)+)", ast.get_docstring(node), re.M):
+            kind = entry[2].replace('"', "")
+            texts.setdefault(entry[1], f"{' '.join(entry[3].split())} [{kind}]")
+        node = classes.get(node.bases[0].id) if node.bases else None
+    return summary, dict(zip(names, map(ast.literal_eval, init.defaults), strict=True)), texts
+
+
+@functools.cache
+def _classes(path):
+    """The syntax tree of every class in a file, by name."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+
+
+def option(key, text, default):
+    """How the flag of a parameter is read, and its help."""
+    text = f"{text} [default {default}]".replace("] [", ", ") + SPELLED.get(key, "")
+    kind = str if key in OF_ESTIMATORS else value
+    return {"default": default, "help": text.replace("%", "%%"), "type": kind}
+
+
+def line(command):
+    """A method in a line or two: its command, and what its source says first."""
+    indent = f"{'':18}"
+    return textwrap.fill(f"{command:<17} {describe(command)[0]}", 80, subsequent_indent=indent)
+
+
+def shown(kind):
+    """Say what a picture shows."""
+    return SHOWN.get(kind, f"error by {kind}")
+
+
+def kinds(command):
+    """Say what pictures of a method there are."""
+    first, *others = (f"{kind} ({shown(kind)})" for kind in PICTURES[command])
+    return f"what --plot draws: {', '.join(others)} [default {first}]"
+
+
+def value(text):
+    """Read a parameter: none, true, false, an integer, a number, a list of these, else a text."""
+    if "," in text:
+        parts = [value(part) for part in text.split(",")]
+        return text if any(isinstance(part, str) for part in parts) else parts
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def choices(text):
+    """Read KEY=VALUE,VALUE,KEY=VALUE: values of several parameters, each with its name before."""
+    found = {}
+    for part in text.split(","):
+        key, equals, given = part.rpartition("=")
+        key = key.strip().replace("-", "_") if equals else next(reversed(found), "")
+        if not key or not given.strip():
+            wrong = f"{text!r} is no list of values of parameters"
+            raise ValueError(f"{wrong}; write KEY=VALUE,VALUE, such as max_depth=2,4,8")
+        found.setdefault(key, []).append(value(given.strip()))
+    return found
+
+
+def scale(command, params):
+    """Return the scaling of the features that a method wants: its own, or that of its base."""
+    return METHODS.get(params.get("base"), KNOWN[command])[2]
+
+
+def class_of(name):
+    """Import a method's class by its name."""
+    package = PACKAGES.get(name, "solvers")
+    return getattr(importlib.import_module(f"{package}.{FILES[name]}"), name)
+
+
+# -- names with parameters -------------------------------------------------------------------------
+
+
+def near(word, known):
+    """Guess which of the known words was meant; an empty text where none is near."""
+    close = difflib.get_close_matches(word, known, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def check(command, known=METHODS):
+    """Refuse what is not the name of a method."""
+    if command not in known:
+        wrong = f"{command!r} is no method{near(command, known)}"
+        raise ValueError(f"{wrong}; --methods are of {', '.join(known)}")
+
+
+def check_words(argv, commands):
+    """Refuse a command, or a flag of it, that is none; `commands` are parsers by their names."""
+    command, *words = argv
+    if command not in commands:
+        text = f"invalid choice: {command!r} is no command{near(command, commands)}"
+        raise ValueError(f"{text}; see `python cli.py --help`")
+    known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[command].format_help(), re.M)
+    for word in (word.partition("=")[0] for word in words):
+        if word.startswith("--") and word not in known:
+            raise ValueError(unknown(word, command, known))
+
+
+def unknown(word, command, known=()):
+    """Say that a command takes no such word, and which of the known ones was meant."""
+    hint = f"{near(word, known)}; `python cli.py {command} --help` lists the flags"
+    return f"unknown argument {word!r}{hint}"
+
+
+def listed(text):
+    """Read names of methods with commas between them, each once."""
+    names = list(dict.fromkeys(map(str.strip, text.split(","))))
+    for name in names:
+        check(name)
+    return names
+
+
+def parse(text):
+    """Read METHOD or METHOD:KEY=VALUE,KEY=VALUE, with commas between methods, to [(name, params)].
+
+    A part with = belongs to the method before, which has a colon. Lists have + between their items:
+    voting:members=exrm+adaboost.
+    """
+    found = []
+    for part in map(str.strip, text.split(",")):
+        command, colon, option = part.partition(":")
+        if "=" not in command:
+            check(command, KNOWN)
+            found.append((command, {}))
+        elif found and found[-1][1]:
+            command, option = found[-1][0], part
+        else:
+            before = found[-1][0] if found else "METHOD"
+            raise ValueError(f"{part!r} stands after no colon; write {before}:{part}, say")
+        if colon or option:
+            found[-1][1].update([_option(command, option)])
+    return [one for k, one in enumerate(found) if one not in found[:k]]
+
+
+def _option(command, text):
+    """Read KEY=VALUE of a method."""
+    key, equals, given = text.partition("=")
+    key, known = key.strip().replace("-", "_"), set(describe(command)[1]) - OF_A_RUN
+    if key not in known or not equals:
+        wrong = f"{text!r} is no parameter of {command}{near(key, known)}"
+        raise ValueError(
+            f"{wrong}; write {command}:KEY=VALUE with one of {', '.join(sorted(known))}"
+        )
+    read = value(given.strip())
+    return key, value(read.replace("+", ",")) if isinstance(read, str) else read
+
+
+def title(command, params):
+    """Write a method with its parameters as `parse` reads it."""
+    return f"{command}:{','.join(f'{k}={_text(v)}' for k, v in params.items())}".rstrip(":")
+
+
+def _text(given):
+    if isinstance(given, list):
+        return "+".join(map(_text, given))
+    if isinstance(given, str):
+        return given.replace(",", "+")
+    return str(given).lower()
+
+
+# -- from a name to an estimator -------------------------------------------------------------------
+
+
+def build(command, params, seed, classes, callback=None, soft=False):
+    """Make an estimator of so many classes; soft: one that has probabilities.
+
+    A method of two classes becomes one-versus-rest over it where there are more, and one without
+    probabilities is calibrated where they are needed. Names of methods in `params` stand for these
+    methods with their default parameters.
+    """
+    name = KNOWN[command][1]
+    cls, given = class_of(name), params | {"random_state": seed, "callback": callback}
+    for key in OF_ESTIMATORS:
+        if isinstance(params.get(key), str):
+            need = key == "members" and (name == "Stacking" or params.get("how") == "soft")
+            rest = {"seed": seed, "classes": classes if cls._multi_class else 2, "soft": need}
+            given[key] = _named(cls, key, params[key], rest)
+    if isinstance(params.get("perturb"), str):
+        given["perturb"] = choices(params["perturb"])
+    model = cls(**{key: given[key] for key in cls._param_names() if key in given})
+    if soft and not hasattr(model, "predict_proba"):
+        model = class_of("Calibrated")(model)
+    if classes > 2 and not model._multi_class:
+        model = class_of("OneVsRest")(model, callback=callback)
+        model.class_weight = given.get("class_weight")  # of the classes, not of the two sides
+        model.base.class_weight = None
+    return model
+
+
+def _named(cls, key, text, rest):
+    """Read a parameter that takes estimators: a name of a method stands for one."""
+    names = [part.strip() for part in text.split(",")] if key == "members" else [text]
+    follows, rule = importlib.import_module(cls.__module__).follows, cls._rules[key]
+    for name in names:
+        if name not in METHODS and not follows(name, rule):
+            wrong = f"{cls.__name__}: {key} must be {rule}, got {name!r}"
+            raise ValueError(f"{wrong}; objects are named {', '.join(METHODS)}")
+    parts = [build(name, {}, **rest) if name in METHODS else name for name in names]
+    return parts if key == "members" else parts[0]
+
+
+# -- what an estimator is --------------------------------------------------------------------------
+
+
+def outline(model, classes):
+    """Describe an estimator by values that survive JSON: name, params, and the models inside."""
+    name, params, inside = type(model).__name__, {}, []
+    for key, value in model.get_params(deep=False).items():
+        many = isinstance(value, list | tuple)
+        parts = value if many else [value]
+        models = [part for part in parts if hasattr(part, "get_params")]
+        if models:
+            inside += [outline(part, classes) for part in models]
+            value = [_title(part) for part in parts] if many else _title(value)
+        elif key == "class_weight" and isinstance(value, dict):
+            value = {classes[code]: factor for code, factor in value.items()}
+        if key not in UNTOLD.get(name, OF_A_RUN):
+            params[key] = value
+    return {"name": name, "params": params, "inside": inside}
+
+
+def _title(model):
+    """Name a model and what it wraps: OneVsRest(ExRM); a built-in one is a name already."""
+    if isinstance(model, str):
+        return model
+    name = type(model).__name__
+    return f"{name}({_title(model.base)})" if name in UNTOLD else name
+
+
+def walk(outlined):
+    """Yield an outline and those of the models inside, each kind once."""
+    seen = []
+    for part in [outlined, *(deep for inner in outlined["inside"] for deep in walk(inner))]:
+        if part not in seen:
+            seen.append(part)
+            yield part
+
+
+def wrappings(outlined, classes):
+    """Say which methods `build` has wrapped, and in what."""
+    kinds = {"Calibrated": "probabilities by Platt's calibration:"}
+    kinds["OneVsRest"] = f"{classes} classes: one-versus-rest over"
+    found = {}
+    for part in walk(outlined):
+        for inner in part["inside"] if part["name"] in kinds else ():
+            while inner["name"] in kinds:
+                (inner,) = inner["inside"]
+            found.setdefault(kinds[part["name"]], {})[inner["name"]] = True
+    return [f"{text} {', '.join(names)}" for text, names in found.items()]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def files():
+    """Return a module that reads and writes files as all methods do."""
+    return importlib.import_module("solvers.multiclass")
+
+
+def load(path):
+    """Read a model file: the model, the names of its class and of those inside, and its notes."""
+    header, _ = files().read_model(path)
+    name, *inside = names = [header["class"], *dict.fromkeys(_names_inside(header))]
+    if unknown := [name for name in names if name not in FILES]:
+        text = f"holds a model of {unknown[0]}, which is not among the methods"
+        raise ValueError(f"{path} {text}")
+    members = {"members": [class_of(part) for part in inside]} if inside else {}
+    return class_of(name).load(path, **members), names, header["values"].get("notes_")
+
+
+def _names_inside(header):
+    """Yield the classes of the models inside a model; the built-in members have no name."""
+    for value in header["models"].values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from [] if part["class"].startswith("_") else [part["class"]]
+                yield from _names_inside(part)

@@ -1,0 +1,289 @@
+"""Pictures of one method: what --plot is to show, as records that survive JSON.
+
+    records = list(experiment.trials(spec, data=data, look=look("members", data)))
+    figure = figures.draw(collect("members", records))
+
+There are two sorts. Convergence, members, margins and boundary look at the models of a run, trial
+by trial. The effect of a parameter and the training time come from experiments besides the run:
+
+    others = list(run(plan("lam", spec, data), data))
+    figure = figures.draw(collect("lam", records, others))
+
+A picture is a dict: its kind, the method, the data, the number of trials, and the figures of every
+trial. perf/study/figures.py draws it, and needs nothing else.
+"""
+
+import functools
+import time
+import warnings
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from perf.study import experiment, figures, methods
+
+SOLVERS = {  # values of `solver` whose convergence is shown side by side; others have one way only
+    "ExRM": ("paper", "alm", "auto"),
+    "PSVM": ("paper", "alm", "auto"),
+    "DRM": ("alternating", "auto"),
+    "NuSVM": ("alternating", "auto"),
+}
+FINER = {  # grids of parameters for which those of --tune are too coarse, or not of numbers
+    ("drm", "mu"): [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1],
+    ("bagging", "max_features"): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
+    ("gradient-boosting", "learning_rate"): [0.01, 0.03, 0.1, 0.3, 1.0],
+    ("gradient-boosting", "max_depth"): [1, 2, 3, 4, 5, 6, 8, 10],
+}
+UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # members with outputs of any size
+MARGINS = np.linspace(-1.0, 1.0, 201)  # where the distribution of the margins is told
+GRID = 200  # points on either axis at which a decision boundary is sought
+AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
+FEW_MEMBERS = 12  # so many members or fewer have their own boundaries drawn
+MOST_POINTS = 1500  # rows that are drawn beside a boundary
+SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
+
+
+# -- what to do ------------------------------------------------------------------------------------
+
+
+def choose(plot, kind, command):
+    """Return the kind of picture that --plot and --picture ask for; None for none."""
+    if kind and not plot:
+        raise ValueError(f"--picture {kind} needs --plot FILE, where to draw it")
+    return (kind or methods.PICTURES[command][0]) if plot else None
+
+
+def plan(kind, spec, data):
+    """Refuse a picture that cannot be drawn; list the experiments it needs besides the run."""
+    if kind is None:
+        return []
+    figures.need_matplotlib()
+    if kind in LOOKS:
+        experiment.need_two_classes(data, spec.data, f"the picture {kind!r}")
+        if kind == "boundary" and data.X.shape[1] != 2:
+            raise ValueError(
+                f"the picture 'boundary' needs two features and {data.name} has {data.X.shape[1]}; "
+                "leave columns out with --drop, or take --data gaussians, or another --picture"
+            )
+        return []
+    if kind == "time":
+        return _sizes(spec, data)
+    own = _own(kind, asdict(spec))
+    return [
+        replace(spec, params=spec.params | {kind: value})
+        for value in grid(spec.method, kind)
+        if value != own
+    ]
+
+
+def _sizes(spec, data):
+    """Experiments with more and more rows for training."""
+    if LARGEST * len(data.y) < 2 * SMALLEST:
+        raise ValueError(
+            f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows and "
+            f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
+        )
+    sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round()
+    least = len(data.classes)
+    return [replace(spec, train=n, cv=None, trials=len(spec)) for n in sizes.tolist() if n >= least]
+
+
+def look(kind, data):
+    """Return what `experiment.trials` is to do with each model; None where it is nothing."""
+    return functools.partial(LOOKS[kind], data) if kind in LOOKS else None
+
+
+def grid(command, parameter):
+    """Values of a parameter whose effect is shown."""
+    from perf.study.compare import GRIDS
+
+    return FINER.get((command, parameter)) or GRIDS[command][parameter]
+
+
+def _own(parameter, spec):
+    """The value of a parameter in a specification."""
+    return spec["params"].get(parameter, methods.describe(spec["method"])[1][parameter])
+
+
+def run(specs, data, callback=None):
+    """Yield the records of several experiments, but for those that the method refuses."""
+    for spec in specs:
+        try:
+            yield from experiment.trials(spec, data=data, callback=callback, warm=True)
+        except ValueError:  # as of a parameter that suits other data: the curve has a gap there
+            continue
+
+
+def collect(kind, records, others=()):
+    """Make a picture of the records of a run, and of those of the experiments besides it."""
+    if kind is None:
+        return None
+    first = records[0]
+    picture = {
+        "kind": kind,
+        "method": methods.KNOWN[first["spec"]["method"]][1],
+        "data": first["data"]["name"],
+        "trials": len(records),
+    }
+    if kind in LOOKS:
+        seen = [record["picture"] for record in records]
+        told = seen[0] if kind == "boundary" else {"runs": seen}
+    elif kind == "time":
+        told = _times(others)
+    else:
+        told = _effect(kind, records, others)
+    return experiment.plain_record(picture | told)
+
+
+# -- looks at the models of a run ------------------------------------------------------------------
+
+
+def convergence(data, trial, fitted):
+    """Iteration, seconds and certified gap along the fit, by solver; an empty list if that fails.
+
+    The last gap is that of the model itself, computed anew from what was returned.
+    """
+    name, params = type(fitted.model).__name__, fitted.model.get_params(deep=False)
+    curves = {}
+    for solver in SOLVERS.get(name, (name,)):
+        changes = {"solver": solver} if name in SOLVERS else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that "paper" stops short is what the picture shows
+            try:
+                if changes:  # kernels of the other solvers may not have been compiled yet
+                    _watched(fitted, changes | {"max_iter": experiment.WARM_UP_ITERATIONS})
+                curves[solver] = _watched(fitted, changes)
+            except ValueError:
+                curves[solver] = []
+    return {"tol": params.get("tol", params.get("eps")), "curves": curves}
+
+
+def _watched(fitted, changes):
+    """Fit a twin of a model, with some parameters changed; return the points of its curve."""
+    points = []
+
+    def watch(model, iteration, info):
+        if "rows" not in info:  # else it is the gap of a smaller problem
+            points.append([iteration, time.perf_counter() - start, info["residual"]])
+
+    params = fitted.model.get_params(deep=False) | changes | {"callback": watch}
+    twin = type(fitted.model)(**params)
+    start = time.perf_counter()
+    twin.fit(fitted.X, fitted.y)
+    end = [int(twin.n_iter_), time.perf_counter() - start, float(twin.residual_)]
+    return [point for point in points if point[0] < twin.n_iter_] + [end]
+
+
+def members(data, trial, fitted):
+    """Error after 1, 2, ... members on the rows for training and for testing."""
+    model = fitted.model
+    return {
+        "train": staged_errors(model, fitted.X, fitted.y),
+        "test": staged_errors(model, fitted.X_test, fitted.y_test),
+    }
+
+
+def staged_errors(model, X, y):
+    """Error of the vote of the first 1, 2, ... members on rows of class 0 or 1."""
+    if hasattr(model, "staged_decision_function"):
+        decisions = model.staged_decision_function(X)
+    else:
+        weights = model.weights_ / model.weights_.max()  # equal ones are 1: ties stay ties
+        decisions = np.cumsum(model.votes(X) * weights, axis=1).T
+    return [float(((decision >= 0) != (y == 1)).mean()) for decision in decisions]
+
+
+def margins(data, trial, fitted):
+    """Share of rows with a margin of at most each of MARGINS, for training and for testing.
+
+    The margin is y f(x) over the sum of the weights. Where members have outputs of any size, f(x)
+    is divided by the largest |f| on the training rows instead.
+    """
+    model = fitted.model
+    f, f_test = model.decision_function(fitted.X), model.decision_function(fitted.X_test)
+    scaled = type(model).__name__ in UNBOUNDED or bool(abs(f).max() > model.weights_.sum())
+    unit = abs(f).max() if scaled else model.weights_.sum()
+    return {
+        "scaled": scaled,
+        "at": MARGINS.tolist(),
+        "train": _distribution(f, fitted.y, unit),
+        "test": _distribution(f_test, fitted.y_test, unit),
+    }
+
+
+def _distribution(decision, y, unit):
+    """Share of the margins up to each of MARGINS; those beyond +-1 are counted there."""
+    found = np.where(y == 1, decision, -decision) / (unit or 1.0)
+    found = np.sort(np.clip(found, -1.0, 1.0))
+    return (np.searchsorted(found, MARGINS, side="right") / found.size).tolist()
+
+
+def boundary(data, trial, fitted):
+    """Decisions of the first trial's model on a grid, in the units of the data, and its rows.
+
+    The members' own decisions are there too where they are few and differ.
+    """
+    if trial:
+        return None
+    raw, model = data.X[fitted.train], fitted.model
+    kept = np.flatnonzero(np.isfinite(raw).all(axis=1))[:MOST_POINTS]  # a gap has no place
+    low, high = np.nanmin(data.X, axis=0), np.nanmax(data.X, axis=0)
+    air = np.where(high > low, AIR * (high - low), 1.0)
+    axes = np.linspace(low - air, high + air, GRID).T
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    X = fitted.prep.transform(points)
+    votes = model.votes(X) if 1 < model.weights_.size <= FEW_MEMBERS else np.zeros((len(X), 1))
+    differ = np.ptp(votes, axis=1).max() > experiment.EQUAL * abs(votes).max()
+    return {
+        "features": list(data.feature_names),
+        "classes": list(data.classes),
+        "axes": axes.tolist(),
+        "decision": model.decision_function(X).reshape(GRID, GRID).tolist(),
+        "members": [vote.reshape(GRID, GRID).tolist() for vote in votes.T] if differ else [],
+        "points": raw[kept].tolist(),
+        "labels": fitted.y[kept].tolist(),
+        "rows": len(raw),
+    }
+
+
+LOOKS = {look.__name__: look for look in (convergence, members, margins, boundary)}
+
+
+# -- experiments besides the run ------------------------------------------------------------------
+
+
+def _times(others):
+    """Seconds of every fit, by the number of rows."""
+    seconds = {}
+    for record in others:
+        seconds.setdefault(record["train_rows"], []).append(record["fit_seconds"])
+    if len(seconds) < 2:
+        raise ValueError("the picture 'time' needs fits on two numbers of rows; take more rows")
+    return {"rows": sorted(seconds), "seconds": [seconds[n] for n in sorted(seconds)]}
+
+
+def _effect(parameter, records, others):
+    """Errors, and the members' disagreement where all have one, by the value of a parameter."""
+    groups = {}
+    for record in [*records, *others]:
+        groups.setdefault(_own(parameter, record["spec"]), []).append(record)
+    whole = [v for v, some in groups.items() if len(some) == len(records)]
+    numbers = float if parameter == "max_features" else int | float  # a whole one counts features
+    values = sorted(v for v in whole if isinstance(v, numbers))
+    if not values:
+        raise ValueError(f"the picture {parameter!r} needs a value that suits the data")
+    own = _own(parameter, records[0]["spec"])
+
+    def each(field):
+        return [[field(record) for record in groups[value]] for value in values]
+
+    told = {
+        "own": own if own in values else None,
+        "values": values,
+        "train": each(lambda record: record["train_error"]),
+        "test": each(lambda record: record["test_error"]),
+        "disagreement": each(lambda record: (record["diversity"] or {}).get("disagreement")),
+    }
+    if any(None in row for row in told["disagreement"]):
+        told["disagreement"] = None
+    return told

@@ -1,0 +1,486 @@
+"""Reports: records of experiments to text of 80 columns.
+
+`collect` and `collect_methods` make one document of the records of a run, which is also what --json
+writes; `method_report`, `diversity_report` and `predict_report` make text of documents. Nothing
+else goes into a text, so that a run can be reported again without being run again.
+"""
+
+import itertools
+import math
+import re
+import statistics
+import textwrap
+
+import datasets
+from perf.study.methods import shown, walk
+from perf.study.outputs import plain
+from solvers import METHODS
+
+WIDTH, INDENT = 80, 17  # of a line, and of the texts, which stand to the right of their labels
+NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
+LISTED = 8  # classes that are listed before the others are only counted
+CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
+SHARED = (  # what does not differ from trial to trial, or is no figure
+    "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
+)  # fmt: skip
+NO_CERTIFICATE = {
+    "Bagging": "a vote of samples optimises nothing",
+    "Voting": "a vote optimises nothing",
+    "Stacking": "the classifier on top has the last word",
+}
+MEASURES = {  # of diversity: title, title of two lines, and whether it is a share
+    "member_error": ("member error", "member error", True),
+    "disagreement": ("disagreement", "dis- agree", True),
+    "kappa": ("kappa", "kappa", False),
+    "q_statistic": ("Q", "Q", False),
+    "correlation": ("correlation", "corre- lation", False),
+    "double_fault": ("double fault", "double fault", True),
+    "ambiguity": ("ambiguity", "ambi- guity", False),
+}
+EXPLAINED = (
+    "means over pairs of members; kappa, Q and correlation are 1 where two always agree, 0 where "
+    "they agree as by chance; double fault: both are wrong; ambiguity: what the vote takes off the "
+    "squared error of its members"
+)
+
+
+# -- documents -------------------------------------------------------------------------------------
+
+
+def collect(records, command, saved=None, picture=None):
+    """Make one document of the records of a run, of that of a saved model, and of a picture."""
+    first = records[0]
+    spec, model = first["spec"], first["model"]
+    trials, summary = _trials(records)
+    told = [*records, saved] if saved else records
+    return {
+        "command": command,
+        "method": METHODS[spec["method"]][1],
+        "data": first["data"] | {"notes": first["data"]["notes"] + model["notes"]},
+        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed", "scale")},
+        "parts": first.get("parts"),  # of a directory
+        "read": spec["read"],
+        "params": spec["params"],
+        "model": model,
+        "trials": trials,
+        "summary": summary,
+        "compile_seconds": sum(record["compile_seconds"] for record in records),
+        "warnings": [text for record in told for text in record["warnings"]],
+        "versions": first["versions"],
+        "saved": saved,
+        "picture": picture,
+    }
+
+
+def collect_methods(runs, command):
+    """Make one document of the records of several methods, {name: records}, on the same data."""
+    firsts = [records[0] for records in runs.values()]
+    single = len(firsts) == 1
+    notes = [
+        note if single else f"{first['model']['name']}: {note}"
+        for first in firsts
+        for note in first["model"]["notes"]
+    ]
+    spec, data, methods = firsts[0]["spec"], firsts[0]["data"], {}
+    for name, records in runs.items():
+        trials, summary = _trials(records)
+        methods[name] = {"model": records[0]["model"], "summary": summary, "trials": trials}
+    told = [record for records in runs.values() for record in records]
+    return {
+        "command": command,
+        "data": data | {"notes": data["notes"] + notes},
+        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed")}
+        | {"scale": "own"},
+        "read": spec["read"],
+        "methods": methods,
+        "warnings": [text for record in told for text in record["warnings"]],
+        "versions": firsts[0]["versions"],
+    }
+
+
+def _trials(records):
+    """Return what differs from trial to trial, and its spread."""
+    trials = [{k: v for k, v in record.items() if k not in SHARED} for record in records]
+    return trials, summarise([{k: v for k, v in t.items() if k != "trial"} for t in trials])
+
+
+def summarise(trials):
+    """Spread of every figure over the trials that have it; lists and texts have none."""
+    spreads = {}
+    for key in dict.fromkeys(key for trial in trials for key in trial):
+        values = [trial[key] for trial in trials if trial.get(key) is not None]
+        if values and not isinstance(values[0], list | str):
+            spreads[key] = summarise(values) if isinstance(values[0], dict) else spread(values)
+    return spreads
+
+
+def spread(values):
+    mean = sum(values) / len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    std = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
+    return {"mean": mean, "std": std, "min": min(values), "max": max(values)}
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def fill(text, start="", whole=False):
+    """Break a text into lines; whole: words are left whole, as the names of files should be."""
+    text = re.sub(r"(?<=\d) (?=%)", "\0", plain(text))  # a number and its % stay together
+    return textwrap.fill(
+        text, WIDTH, initial_indent=start, subsequent_indent=" " * INDENT,
+        break_long_words=not whole, break_on_hyphens=False,
+    ).replace("\0", " ")  # fmt: skip
+
+
+def entry(label, text, whole=False):
+    """Lay out a text beside its label."""
+    return fill(text, f"  {label:<{INDENT - 2}}", whole)
+
+
+def cut(name, limit):
+    """Shorten a name in its middle: both ends may be what tells it from others."""
+    name = plain(name)
+    half = (limit - 2) // 2
+    return name if len(name) <= limit else f"{name[:half]}..{name[-half:]}"
+
+
+def percent(share):
+    return f"{100 * share:.1f} %"
+
+
+def span(figures, form="{} to {}"):
+    low, high = figures["min"], figures["max"]
+    return f"{low}" if low == high else form.format(low, high)
+
+
+def mean(figures, factor=1.0, digits=1, unit=""):
+    """Write a mean and, of several trials, its standard deviation."""
+    std = figures["std"]
+    more = "" if std is None else f" +- {std * factor:.{digits}f}"
+    return f"{figures['mean'] * factor:.{digits}f}{unit}{more}"
+
+
+def measures(differ):
+    """Return the means of the diversity of members as texts, by title."""
+    values = {key: differ[key]["mean"] for key in MEASURES}
+    return {
+        title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # no -0.00
+        for key, (title, _, share) in MEASURES.items()
+    }
+
+
+def table(rows, width):
+    """Align columns, the first to the left; None if they are wider than `width`."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    gap = "  " if sum(widths) + 2 * len(widths) - 2 <= width else " "
+    if sum(widths) + len(gap) * (len(widths) - 1) > width:
+        return None
+    first, *others = widths
+    return [
+        gap.join([f"{name:<{first}}", *(f"{c:>{w}}" for c, w in zip(cells, others, strict=True))])
+        for name, *cells in rows
+    ]
+
+
+# -- parts of a report -----------------------------------------------------------------------------
+
+
+def contents(data):
+    """Say what a data set holds."""
+    listed = [f"{cut(name, NAME)} ({count})" for name, count in data["classes"].items()]
+    if len(listed) > LISTED:
+        listed[LISTED - 1 :] = [f"{len(listed) - LISTED + 1} more"]
+    *others, last = listed
+    text = f"{data['rows']} rows, {data['features']} features"
+    return f"{text}, classes {', '.join(others)} and {last}"
+
+
+def head(title, data):
+    """Say what was trained on what."""
+    text = f"{title} on {cut(data['name'], 40)}: {contents(data)}"
+    return [fill(text), *(entry("note", note) for note in data["notes"])]
+
+
+def kind(settings):
+    """Say what the splits are."""
+    count, folds = settings["trials"], settings["cv"]
+    if folds:
+        return f"{folds}-fold cross-validation" + (f", {count} times" if count > 1 else "")
+    return f"{count} random split{'s' * (count > 1)}"
+
+
+def protocol(result, summary):
+    """Say how it was trained and tested."""
+    settings = result["protocol"]
+    if parts := result.get("parts"):
+        rows = f"{span(summary['train_rows'])} rows, for training"
+        text = f"the first {parts['train']} of {parts['train'] + parts['test']} parts, {rows} and"
+        text += f" the others, {span(summary['test_rows'])} rows, for testing; features as they are"
+        return entry("protocol", text + ", on workers of Dask" * parts["on_workers"])
+    count, folds = settings["trials"], settings["cv"]
+    rows = f"{span(summary['train_rows'])} rows for training and {span(summary['test_rows'])}"
+    scale = datasets.SCALES.get(settings["scale"], "features scaled as each method does by default")
+    text = f"{kind(settings)}, {rows} for testing, {scale}, seed {settings['seed']}"
+    if folds or count > 1:
+        text += f"; +- is the standard deviation over the {'folds' if folds else 'splits'}"
+    return entry("protocol", text)
+
+
+def value(given):
+    """Write the value of a parameter."""
+    if isinstance(given, float):
+        return f"{given:g}"
+    if isinstance(given, list):
+        return f"[{', '.join(map(value, given))}]"
+    if isinstance(given, dict):
+        return f"{{{', '.join(f'{key}: {value(part)}' for key, part in given.items())}}}"
+    return str(given)
+
+
+def parameters(model):
+    """List the parameters of a model and of those inside; None, which is none, is left out."""
+    told = []
+    for part in walk(model):
+        given = {k: v for k, v in part["params"].items() if v is not None and k != "n_jobs"}
+        if given:
+            told.append((part["name"], ", ".join(f"{k}={value(v)}" for k, v in given.items())))
+    lines = [f"{name}: {text}" if len(told) > 1 else text for name, text in told]
+    return [entry("parameters" * (not k), line) for k, line in enumerate(lines)]
+
+
+def scores(summary, trials, classes):
+    """Report further scores than the error, and which classes are confused."""
+    text = mean(summary["balanced_error"], 100, 1, " %")
+    lines = [entry("balanced error", f"{text} (mean of the error of each class)")]
+    if "auc" in summary:
+        text = f"{mean(summary['auc'], 1, 3)} (1: perfect order of the rows, 0.5: chance)"
+        lines.append(entry("area under ROC", text))
+    if "train_error" in summary:
+        lines.append(entry("train error", mean(summary["train_error"], 100, 1, " %")))
+    return lines + confusion(classes, *counted(trials), len(trials))
+
+
+def counted(trials):
+    """Return the confusion matrix of all trials together, and the rejected rows of each class."""
+    parts = zip(*(trial["confusion"] for trial in trials), strict=True)
+    matrix = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in parts]
+    return matrix, [sum(rows) for rows in zip(*(t["rejected"] for t in trials), strict=True)]
+
+
+def rejected(count, total):
+    text = f"{count} of {total} rows ({percent(count / total)})"
+    return entry("rejected", f"{text}, which count as neither right nor wrong")
+
+
+def confusion(classes, matrix, refused, count):
+    """Draw the confusion matrix; of too many classes, list what is confused most often."""
+    rows = f"{sum(map(sum, matrix)) + sum(refused)} rows"
+    rows += f", the test rows of the {count} trials together" if count > 1 else ""
+    names = [cut(name, TITLE) for name in classes]
+    cells = [["predicted", *names, *["rejected"] * any(refused)]]
+    for name, counts, none in zip(names, matrix, refused, strict=True):
+        cells.append([f"true {name}", *map(str, counts), *[str(none)] * any(refused)])
+    if drawn := table(cells, WIDTH - INDENT):
+        return [entry("confusion", rows), *(f"{'':{INDENT}}{line}" for line in drawn)]
+    found = [(-count, i, j) for i, counts in enumerate(matrix) for j, count in enumerate(counts)]
+    often = sorted(pair for pair in found if pair[1] != pair[2] and pair[0])[:CONFUSIONS]
+    texts = [f"{names[i]} as {names[j]} ({-count})" for count, i, j in often]
+    text = f"of {rows}; most often {', '.join(texts)}" if texts else f"none in {rows}"
+    return [entry("confusion", f"{text}; --json writes the whole matrix")]
+
+
+def caution(trials, who=""):
+    """Warn of models that predict one class only."""
+    alike = [trial["predicted"] for trial in trials if len(trial["predicted"]) == 1]
+    if not alike:
+        return []
+    names = " or ".join(dict.fromkeys(repr(cut(name, NAME)) for (name,) in alike))
+    times = f" in {len(alike)} of {len(trials)} trials" if len(trials) > 1 else ""
+    text = f"{who}only one class, {names}, is ever predicted{times}"
+    return [entry("warning", f"{text}; --class-weight balanced may help")]
+
+
+def told(texts):
+    """The first warning of each category, and how many others there are."""
+    found = []
+    for category in sorted({text.partition(":")[0] for text in texts}):
+        alike = [text for text in texts if text.startswith(category)]
+        more = f" (and {len(alike) - 1} like it)" if len(alike) > 1 else ""
+        found.append(alike[0] + more)
+    return found
+
+
+def warned(texts):
+    return [entry("warning", text) for text in told(texts)]
+
+
+def own_params(result):
+    """Return the parameters of the method itself, whatever it was wrapped in."""
+    return next(p["params"] for p in walk(result["model"]) if p["name"] == result["method"])
+
+
+def ensemble(result):
+    """Report the members, how they differ, and what the method says of itself."""
+    summary, lines = result["summary"], []
+    members, each = span(summary["members"]), ""
+    if (classifiers := summary["classifiers"]["max"]) > 1:
+        members += f" in {classifiers} classifiers, each for one class against the rest"
+        each = " of all classifiers together"
+    if summary["identical"]["min"]:
+        members += ": all members are identical"
+        if own_params(result).get("sampling", "") is None:
+            members += "; --sampling bootstrap gives each its own sample"
+    lines.append(entry("members", members))
+    if differ := summary.get("diversity"):
+        several = "of right and wrong answers: " if len(result["data"]["classes"]) > 2 else ""
+        texts = [f"{title} {text}" for title, text in measures(differ).items()]
+        lines.append(entry("diversity", several + ", ".join(texts)))
+        lines.append(entry("measures", EXPLAINED))
+    facts = summary.get("facts", {})
+    names = dict.fromkeys(name for trial in result["trials"] for name in trial["facts"])
+    texts = [f"{name} {facts[name]['mean']:.4g}" if name in facts else f"{name} none"
+             for name in names]  # fmt: skip
+    lines += [entry("figures", ", ".join(texts))] if texts else []
+    form = f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"
+    return [*lines, entry("iterations", span(summary["iterations"], form) + each)]
+
+
+def certificate(result):
+    """Say how close to the optimum the models are proven to be, if they are."""
+    params, summary, count = own_params(result), result["summary"], len(result["trials"])
+    failed = sum(not trial["converged"] for trial in result["trials"])
+    if not summary["certified"]["max"]:
+        end = f"; {failed} of {count} fits ended early" if failed else ""
+        why = NO_CERTIFICATE.get(result["method"], "the method is greedy")
+        return entry("certificate", f"none: {why}{end}")
+    if failed and params.get("solver") == "paper":
+        end = ": not the optimum, as the printed algorithm stops early; --solver auto reaches it"
+    else:
+        goal = params.get("tol", params.get("eps"))
+        end = "; " if goal is None else f" (asked for {goal:g}); "
+        end += f"{failed} of {count} fits did not converge" if failed else "all converged"
+    where = " in any classifier" if summary["classifiers"]["max"] > 1 else ""
+    gaps = [trial["residual"] for trial in result["trials"]]
+    largest = "infinite" if None in gaps else f"{max(gaps):.1e}"
+    return entry("certified gap", f"{largest} at most{where}, relative{end}")
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+def method_report(result, plot=None):
+    """Report a run of one method; `plot` is where its picture was drawn."""
+    summary, trials = result["summary"], result["trials"]
+    majority = f"always predicting the larger class: {percent(summary['majority_error']['mean'])}"
+    compiled = f"compile or cache load {result['compile_seconds']:.2f} s, not included"
+    if (result.get("parts") or {}).get("on_workers"):
+        compiled = "workers compile, or load from their cache, within it"
+    refused, total = sum(counted(trials)[1]), sum(trial["test_rows"] for trial in trials)
+    seconds = statistics.median(trial["fit_seconds"] for trial in trials)
+    time = f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    time += " (median)" if len(trials) > 1 else ""
+    lines = [
+        *head(result["method"], result["data"]),
+        protocol(result, summary),
+        *parameters(result["model"]),
+        entry("test error", f"{mean(summary['test_error'], 100, 1, ' %')} ({majority})"),
+        *([rejected(refused, total)] if refused else []),
+        *scores(summary, trials, result["data"]["classes"]),
+        *ensemble(result),
+        certificate(result),
+        entry("fit time", f"{time}; {compiled}"),
+        *caution(trials),
+        *warned(result["warnings"]),
+    ]
+    if saved := result["saved"]:
+        text = f"trained on all {saved['rows']} rows, saved to {saved['path']}"
+        lines.append(entry("model", text, whole=True))
+    if picture := result["picture"]:
+        lines.append(entry("plot", f"{shown(picture['kind'])}, written to {plot}", whole=True))
+    return "\n".join(lines)
+
+
+def diversity_report(result, plot=None):
+    """Report how much the members of several methods differ; `plot` is where that was drawn."""
+    runs, titles = result["methods"], [two for _, two, _ in MEASURES.values()]
+    cells = [[*words.split(), ""][:2] for words in ("method", "members", "test error", *titles)]
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    for name, run in runs.items():
+        row = [name, span(run["summary"]["members"], "{}-{}")]
+        row.append(f"{100 * run['summary']['test_error']['mean']:.1f}")
+        if differ := run["summary"].get("diversity"):
+            row += [text.removesuffix(" %") for text in measures(differ).values()]
+        rows.append(row + ["-"] * (len(cells) - len(row)))
+    drawn = table(rows, WIDTH - 2)
+    first = next(iter(runs.values()))["summary"]
+    lines = [
+        *head("diversity", result["data"]),
+        protocol(result, first),
+        entry("parameters", "the default ones of each method"),
+        *(f"  {line}".rstrip() for line in drawn),
+        entry("units", "errors, disagreement and double fault in % of the test rows"),
+        entry("larger class", f"{percent(first['majority_error']['mean'])} is the error of always "
+              "predicting it"),
+        entry("measures", EXPLAINED),
+    ]  # fmt: skip
+    for name, run in runs.items():
+        if run["summary"]["identical"]["min"]:
+            lines.append(entry("note", f"all members of {name} are identical"))
+        lines += caution(run["trials"], f"{name}: ")
+    lines += warned(result["warnings"])
+    if plot:
+        lines.append(entry("plot", f"kappa-error diagram written to {plot}", whole=True))
+    return "\n".join(lines)
+
+
+def predict_report(record, path):
+    """Report the predictions that were written to `path`."""
+    names, data, titles = record["names"], record["data"], record["columns"]
+    over = f" over {', '.join(names[1:])}" if names[1:] else ""
+    text = f"{names[0]}{over}, trained on {cut(record['trained_on'], 40)}, applied to"
+    text += f" {cut(data['name'], 40)}: {data['rows']} rows"
+    lines = [fill(text)]
+    lines += [entry("note", note) for note in data["notes"] + record["notes"]]
+    rule = f"decision >= 0 means class {cut(data['classes'][1], NAME)}"
+    rule = rule if "decision" in titles else "the largest decision wins"
+    soft = "; with probabilities" if f"probability {data['classes'][0]}" in titles else ""
+    lines.append(entry("predictions", f"written to {path}; {rule}{soft}", whole=True))
+    if record["rejected_rows"]:
+        lines.append(rejected(record["rejected_rows"], data["rows"]))
+    if labelled := data["rows"] - record["unlabelled"]:
+        rows = f"{round(record['test_error'] * labelled)} of {labelled} rows"
+        rows += " that have labels" if record["unlabelled"] else ""
+        majority = f"always predicting the larger class: {percent(record['majority_error'])}"
+        lines.append(entry("error", f"{percent(record['test_error'])} ({rows}; {majority})"))
+        lines += scores(summarise([record]), [record], data["classes"])
+    return "\n".join(lines)
+
+
+def kappa_error_figure(runs):
+    """Draw the pairs of members of several methods, {name: records}, whose records hold them."""
+    from solvers import diversity
+
+    clouds, errors, title = {}, {}, "Kappa-error diagram"
+    for name, records in runs.items():
+        points = zip(*(record["pairs"] for record in records), strict=True)
+        clouds[name] = [list(itertools.chain(*axis)) for axis in points]
+        errors[name] = statistics.fmean(record["test_error"] for record in records)
+        title = f"Kappa-error diagram, {records[0]['data']['name']}"
+    return diversity.kappa_error_figure({k: v for k, v in clouds.items() if v[0]}, title, errors)
+
+
+def sets():
+    """List the data sets."""
+    lines = [f"{'name':<18} {'rows':>6} {'features':>9} {'classes':>8} {'missing':>8}  other names"]
+    for known in datasets.names():
+        text = f"{known['name']:<18} "
+        if "path" in known:
+            text += known["path"]
+        else:
+            text += f"{known['rows']:>6} {known['features']:>9} {len(known['classes']):>8} "
+            text += f"{known['missing']:>8}  {', '.join(known['aliases'])}"
+        lines.append(plain(text).rstrip())
+    lines.append("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
+    lines.append("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")
+    return "\n".join(lines)
