@@ -492,20 +492,9 @@ def _is_far(sample):
     return (np.abs(low + high) > FAR * (high - low)).any()
 
 
-@jit
 def _have_both(y, cost):
-    """Which members have rows of both classes; mostly the first rows tell."""
-    both = np.zeros(cost.shape[0], dtype=np.bool_)
-    for t in range(cost.shape[0]):
-        first = 0.0
-        for i in range(y.shape[0]):
-            if cost[t, i] > 0.0:
-                if first == 0.0:
-                    first = y[i]
-                elif y[i] != first:
-                    both[t] = True
-                    break
-    return both
+    """Which members have rows of both classes."""
+    return (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
 
 
 # -- semismooth Newton --------------------------------------------------------------------------
@@ -602,7 +591,7 @@ class _Newton:
         self.share, self.bend = np.zeros((T, n)), np.empty((T, n))
         self.move = np.empty((T, d))
         self.factor, self.work = np.empty((d, d)), np.empty((3, d))
-        self.last_gap, self.last_G = np.inf, None
+        self.last_gap = np.inf
         self.evaluate()
 
     def solve(self, tol, steps, pulse):
@@ -684,9 +673,6 @@ class _Newton:
 
         if self.H is None or self.p < 2 or self.gap > FROZEN * self.last_gap:
             self.form_hessian()
-        elif self.last_G is not None:
-            # The Hessian is kept, corrected by what the last move showed.
-            _secant(self.H, self.move, self.last_G - self.G, self.factor[0])
         self.solve_model(tol)
 
     def solve_model(self, tol):
@@ -732,7 +718,7 @@ class _Newton:
     def advance(self):
         """Go along move as far as the objective falls; False where it does not fall at all."""
         X, y, cost, p, beta = self.problem
-        self.last_gap, self.last_G = self.gap, self.G
+        self.last_gap = self.gap
         move_b = -np.add.reduce(self.centre * self.move, axis=1)
         np.matmul(self.move, X.T, out=self.XM)
         first = self.slope(0.0, 1.0)
@@ -1410,7 +1396,6 @@ def _with_zeros(problem, W, b, zero, dual, tol):
 
 # -- numerical helpers --------------------------------------------------------------------------
 HESSIAN_ROWS = 4096  # A Hessian takes this many rows at a time: they stay in the cache.
-TINY_SIDE = 16  # Up to this many features a loop of our own beats the call of BLAS for a Hessian.
 RIDGE_PART = 1e-10  # Hessians get this part of their diagonal and of the regulariser's on top.
 SPLIT = 2.0**27 + 1.0  # This factor cuts a double into two halves whose products are exact.
 
@@ -1422,54 +1407,18 @@ def _curvature(X, bend, centre):
     """
     (n, d), T = X.shape, bend.shape[0]
     H, new = np.zeros((T, d, d)), centre.copy()
-    rows = np.empty((min(n, HESSIAN_ROWS), d + 1)) if d > TINY_SIDE else None
+    rows = np.empty((min(n, HESSIAN_ROWS), d + 1))
     for t in range(T):
-        if rows is None:
-            _small_curvature(X, bend[t], new[t], H[t])
-            continue
-
         # The products of (x - centre, 1), from which the sums come along.
-        full, start = np.zeros((d + 1, d + 1)), 0
+        full, start = 0.0, 0
         while start < n:
             k, start = _curved_rows(X, centre[t], bend[t], start, rows)
-            full += rows[:k].T @ rows[:k]
+            full = full + rows[:k].T @ rows[:k]
         if full[d, d] > 0:
             shift = full[d, :d] / full[d, d]
             H[t] = full[:d, :d] - full[:d, d:] * shift
             new[t] += shift
     return H, new
-
-
-@jit(fastmath=LANES)
-def _small_curvature(X, bend, centre, H):
-    """What _curvature says, of one member and few columns; overwrites centre and H."""
-    d = X.shape[1]
-    row, mean = np.empty(d), np.zeros(d)
-    weight = 0.0
-    for j in range(d):
-        for k in range(d):
-            H[j, k] = 0.0
-
-    # The sums, around the old centre.
-    for i in range(X.shape[0]):
-        if bend[i] > 0.0:
-            weight += bend[i]
-            for j in range(d):
-                row[j] = X[i, j] - centre[j]
-                mean[j] += bend[i] * row[j]
-            for j in range(d):
-                weighted = bend[i] * row[j]
-                for k in range(j + 1):
-                    H[j, k] += weighted * row[k]
-
-    # Moved to the mean.
-    if weight > 0.0:
-        for j in range(d):
-            for k in range(j + 1):
-                H[j, k] -= mean[j] * mean[k] / weight
-                H[k, j] = H[j, k]
-        for j in range(d):
-            centre[j] += mean[j] / weight
 
 
 @jit(nogil=True)
@@ -1563,29 +1512,6 @@ def _conjugate_gradients(X, bend, centre, right, steps, work, move):
         for j in range(d):
             v[j] = r[j] + square / last * v[j]
     return False
-
-
-@jit
-def _secant(H, move, change, seen):
-    """BFGS: correct each member's Hessian so that it maps the last move to the change of slope.
-
-    Overwrites H and seen.
-    """
-    T, d = move.shape
-    for t in range(T):
-        bent = modelled = 0.0
-        for i in range(d):
-            seen[i] = 0.0
-            for j in range(d):
-                seen[i] += H[t, i, j] * move[t, j]
-            bent += change[t, i] * move[t, i]
-            modelled += seen[i] * move[t, i]
-
-        if bent > 1e-8 * modelled > 0.0:
-            for i in range(d):
-                for j in range(d):
-                    H[t, i, j] += change[t, i] * change[t, j] / bent
-                    H[t, i, j] -= seen[i] * seen[j] / modelled
 
 
 def _times(H, V):

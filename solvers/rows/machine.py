@@ -36,7 +36,6 @@ from ..exrm import (
     _Problem,
     _residual,
     _scattered,
-    _secant,
     _solve,
 )  # fmt: skip
 from . import Threads, kernels_on
@@ -204,9 +203,6 @@ class _BlockNewton(_Newton):
         corrected by what the last move showed."""
         if self.gap > FROZEN * self.last_gap:
             self.new_moments()
-        elif not self.curved and self.last_pull is not None:
-            change = (self.last_pull - self.pull)[None]
-            _secant(self.moments[None], self.last_move[None], change, self.factor[0])
         self.eliminate_bias()
         self.solve_model(tol)
         self.move_b = self.lead - self.centre[0] @ self.move[0]
