@@ -16,6 +16,7 @@ import difflib
 import functools
 import gzip
 import hashlib
+import io
 import os
 import re
 import shlex
@@ -403,8 +404,7 @@ def _check_size(where, n, d, hint="keep fewer rows or columns"):
 LABEL_NAMES = ("label", "class", "target", "y")
 # The first rows of a table decide whether it has a header: so many, or fewer of wide tables.
 HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000
-# So many cells are converted at once: enough for numpy, and few enough for the memory.
-BLOCK = 200_000
+CHUNK_CELLS = 200_000  # Converted together: enough to be fast, few enough for the memory.
 
 
 def _cells(lines, delimiter, strict=True):
@@ -500,65 +500,122 @@ def _has_header(rows, known, trained, decimal="."):
     return any(column is not None and not np.isnan(column).all() for column in values)
 
 
-class _Block(NamedTuple):
-    """Some rows of a table.
-
-    lines : (n,) the line of each row.
-    texts : {column: list of texts}
-    numeric, values : the other columns, unless dropped, and their numbers, (n, columns).
-    odd : those numeric columns that are none: a cell is no number.
-    """
-
-    lines: np.ndarray
-    texts: dict[int, list]
-    numeric: list[int]
-    values: np.ndarray
-    odd: set[int]
+class _TextColumns(Exception):
+    """Raised by `_csv_chunks` with the set of columns that have a cell which is not a number."""
 
 
 def _parse(file, header, width, text, dropped):
-    """Read all rows; start again when a further column turns out to be text."""
-    try:
-        blocks = _until_odd(_plain_blocks(file, header, width, text, dropped))
-    except ValueError:
-        blocks = _until_odd(_careful_blocks(file, header, width, text, dropped))
-    if not blocks:
-        return [], (), None
-    if blocks[-1].odd:
-        return _parse(file, header, width, text | blocks[-1].odd, dropped)
-    lines, values = (np.concatenate([block[k] for block in blocks]) for k in (0, 3))
-    columns = [[]] * width
-    for j in text:
-        columns[j] = [*chain(*(block.texts[j] for block in blocks))]
-    for j, column in zip(blocks[0].numeric, values.T, strict=True):
-        columns[j] = column
-    return columns, lines, values
+    """Read all rows of a table; return columns, lines and matrix as `_Table.source` does.
 
-
-def _until_odd(blocks):
-    """List the blocks up to the first with an odd column."""
-    found = []
-    for block in blocks:
-        found.append(block)
-        if block.odd:
-            break
-    return found
-
-
-def _careful_blocks(file, header, width, text, dropped):
-    """Yield the rows in blocks, read by the csv module."""
+    The columns in the set `text` are read as texts, and so are those where a cell is not a number.
+    """
     numeric = [j for j in range(width) if j not in text | dropped]
+    try:
+        chunks = [*_fast_chunks(file, header, width, numeric, text)]
+    except ValueError:
+        try:
+            chunks = [*_csv_chunks(file, header, width, numeric, text)]
+        except _TextColumns as found:
+            return _parse(file, header, width, text | found.args[0], dropped)
+    if not chunks:
+        return [], (), None
+    lines, texts, values = zip(*chunks, strict=True)
+    matrix, columns = np.concatenate(values), [[]] * width
+    for j in text:
+        columns[j] = [*chain(*(cells[j] for cells in texts))]
+    for j, column in zip(numeric, matrix.T, strict=True):
+        columns[j] = column
+    return columns, np.concatenate(lines), matrix
+
+
+def _csv_chunks(file, header, width, numeric, text):
+    """Yield chunks of rows, read by the csv module: lines (n,), {column: texts}, numbers (n, k)."""
     rows = islice(_rows(file), int(header), None)
-    while block := list(islice(rows, max(1, BLOCK // width))):
-        lines, cells = zip(*block, strict=True)
+    while chunk := list(islice(rows, max(1, CHUNK_CELLS // width))):
+        lines, cells = zip(*chunk, strict=True)
         columns = list(zip(*cells, strict=True))
-        texts = {j: _texts(columns[j]) for j in text}
         floats = {j: _floats(columns[j], file.decimal) for j in numeric}
-        odd = {j for j, column in floats.items() if column is None}
-        values = np.empty((len(lines), 0 if odd else len(numeric)))
-        for k, j in enumerate(numeric if not odd else ()):
+        if found := {j for j, column in floats.items() if column is None}:
+            raise _TextColumns(found)
+        values = np.empty((len(lines), len(numeric)))
+        for k, j in enumerate(numeric):
             values[:, k] = floats[j]
-        yield _Block(np.array(lines), texts, numeric, values, odd)
+        yield np.array(lines), {j: _texts(columns[j]) for j in text}, values
+
+
+# -- large tables ----------------------------------------------------------------------------------
+
+FAST_BYTES = 2**23  # Below, to import pandas takes longer than to read by the csv module.
+CHUNK_CHARS = 2**22
+
+
+def _fast_chunks(file, header, width, numeric, text):
+    """Yield chunks equal to those of `_csv_chunks`; ValueError if they might differ."""
+    if width == 1 or not file.delimiter.isascii() or os.path.getsize(file.path) < FAST_BYTES:
+        raise ValueError("small, or not plain")
+    for line, rows in _plain_rows(file, width):
+        if header:
+            rows, line, header = rows.partition("\n")[2], line + 1, False
+        if rows:
+            texts, values = _parse_plain(rows, file, width, numeric, text)
+            yield np.arange(line, line + len(values)), texts, values
+
+
+def _plain_rows(file, width):
+    """Yield (number of the first line, text) for chunks of whole lines.
+
+    Raise ValueError at a quote, a blank line, or a line that has not `width` cells.
+    """
+    line, delimiter, newline = 1, ord(file.delimiter), ord("\n")
+    with _text(file) as stream:
+        while text := stream.read(CHUNK_CHARS):
+            text = (text + stream.readline()).replace("\r\n", "\n")
+            odd = '"' in text or "\r" in text or "\0" in text
+            rows = text.rstrip("\n")
+            if file.delimiter == " ":
+                odd = odd or re.search(r"[^\S\t\n ]", text)
+                rows = "\n".join([" ".join(row.split()) for row in rows.split("\n")])
+            raw = np.frombuffer(f"{rows}\n".encode(), np.uint8)
+            ends = np.flatnonzero((raw == delimiter) | (raw == newline))
+            widths = np.diff(np.flatnonzero(raw[ends] == newline), prepend=-1)
+            longest = np.diff(ends, prepend=-1).max()
+            if odd or (widths != width).any() or longest > csv.field_size_limit():
+                raise ValueError("not plain")
+            yield line, rows
+            line += text.count("\n")
+
+
+def _parse_plain(rows, file, width, numeric, text):
+    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
+
+    NumPy, without pandas, refuses missing cells, too.
+    """
+    try:
+        import pandas
+    except ImportError:
+        numbers = rows.translate(SWAPPED) if file.decimal == "," else rows
+        how = {"delimiter": file.delimiter, "comments": None, "ndmin": 2}
+        values, lines = np.loadtxt(numbers.split("\n"), usecols=numeric, **how), rows.split("\n")
+        cut = {j: [row.rsplit(file.delimiter, width - j)[j - width] for row in lines] for j in text}
+        return {j: _texts(cells) for j, cells in cut.items()}, values
+    # The only converter from 3.1 on rounds correctly; the option is deprecated there.
+    is_old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
+    exact = {"float_precision": "round_trip"} if is_old else {}
+    frame = pandas.read_csv(
+        io.StringIO(rows),
+        sep=file.delimiter,
+        decimal=file.decimal,
+        header=None,
+        quoting=csv.QUOTE_NONE,
+        skipinitialspace=True,
+        usecols=[*numeric, *text],
+        dtype=dict.fromkeys(numeric, float) | dict.fromkeys(text, object),
+        na_values=dict.fromkeys(numeric, [*MISSING]),
+        keep_default_na=False,
+        **exact,
+    )
+    values = np.ascontiguousarray(frame[numeric], dtype=float)
+    return {j: _texts(frame[j].tolist()) for j in text}, values
 
 
 # -- LIBSVM text and arrays ------------------------------------------------------------------------
@@ -568,10 +625,7 @@ SVM_HINT = "drop rare features, and number the others from 1 on without gaps"
 
 def _read_svm(file, schema, drop):
     """Read LIBSVM text, `label index:value ...`, into a dense table."""
-    try:
-        labels, lines, sizes, indices, values = _plain_svm(file)
-    except ValueError:
-        labels, lines, sizes, indices, values = _careful_svm(file)
+    labels, lines, sizes, indices, values = _parse_svm(file)
     first, d = _svm_columns(file.path, indices, schema, drop)
     n = len(labels)
     _check_size(file.path, n, d, SVM_HINT)
@@ -586,7 +640,7 @@ def _read_svm(file, schema, drop):
     return table
 
 
-def _careful_svm(file):
+def _parse_svm(file):
     """Return labels, line numbers and sizes of the rows, and indices and values of all cells."""
     labels, lines, sizes = [], array("q"), array("q")
     indices, values = array("q"), array("d")
@@ -693,240 +747,6 @@ def _array_table(where, X, y):
         columns.append(_texts(y.astype(str).tolist()))
         names.append("label")
     return table
-
-
-# -- plain text, read quickly ----------------------------------------------------------------------
-#
-# Most large files are plain: they have no quotes, and as many cells in each line. One compiled loop
-# cuts them and reads the numbers. It knows which of these are certain to be what Python's float
-# gives; the few others go to it. What follows either gives just what the careful readers above
-# give, or it raises a ValueError, and then these read the file.
-
-# Smaller files are read before the loop is compiled, or brought in from its cache.
-QUICK = 2**21
-# So many characters are read at once.
-CHUNK = 2**18
-MINUS, PLUS, COLON, BLANK, NEWLINE = b"-+: \n"
-# These powers of ten are doubles, and so are the integers up to EXACT.
-TENS = np.array([float(10**k) for k in range(23)])
-EXACT = 2**53
-
-
-class _NotPlain(ValueError):
-    """The file needs one of the careful readers."""
-
-
-class _Cells(NamedTuple):
-    """A text that is cut into cells.
-
-    raw : the text in UTF-8.
-    starts, stops : (c,) where each cell lies in it.
-    ends : (c,) the byte that ends it, which stands at its stop.
-    values, sure : (c,) its number, and whether this is certain; 2: it has nothing but digits.
-    """
-
-    raw: bytes
-    starts: np.ndarray
-    stops: np.ndarray
-    ends: np.ndarray
-    values: np.ndarray
-    sure: np.ndarray
-
-    def texts(self, which):
-        """Return the texts of the cells `which`."""
-        starts, stops = self.starts[which], self.stops[which]
-        firsts, copies = np.arange(len(starts)), None
-        if (lengths := stops - starts).max(initial=0) <= 8:
-            # Short texts are integers, and of these there are often but a few.
-            words = np.ndarray(len(self.raw), "<u8", self.raw + bytes(8), strides=(1,))
-            short = words[starts] << (64 - 8 * lengths).astype(np.uint64)
-            _, firsts, copies = np.unique(short, return_index=True, return_inverse=True)
-        places = zip(starts[firsts].tolist(), stops[firsts].tolist(), strict=True)
-        texts = [self.raw[start:stop].decode() for start, stop in places]
-        return texts if copies is None else [texts[k] for k in copies.tolist()]
-
-
-def _tokens(raw, is_end, point, stops, values, sure):
-    """Cut bytes after every one that `is_end`, as the last one is, and read each cell as a number.
-
-    A cell may have a sign, digits, a decimal point and an exponent. Overwrites stops, values and
-    sure, (c,), where c is the number of cells.
-    """
-    i = 0
-    for k in range(len(stops)):
-        start = i
-        negative = raw[i] == MINUS
-        if negative or raw[i] == PLUS:
-            i += 1
-        first, number = i, 0
-        while 48 <= raw[i] <= 57:
-            number = 10 * number + (int(raw[i]) - 48)
-            i += 1
-        digits, power = i - first, 0
-        if raw[i] == point:
-            i += 1
-            whole = i
-            while 48 <= raw[i] <= 57:
-                number = 10 * number + (int(raw[i]) - 48)
-                i += 1
-            power = whole - i
-            digits -= power
-        good, bare = digits > 0, digits == i - start
-        # Leading zeros do not count. A number of 18 digits, or of 19 up to 8999..., is below 2^63.
-        while digits > 18 and (raw[first] == 48 or raw[first] == point):
-            digits -= raw[first] == 48
-            first += 1
-        good = good and (digits < 19 or (digits == 19 and raw[first] < 57))
-        if raw[i] | 32 == 101:  # An e or E begins an exponent.
-            down = raw[i + 1] == MINUS
-            i += 2 if down or raw[i + 1] == PLUS else 1
-            good = good and not is_end[raw[i]]
-            shift = 0
-            while 48 <= raw[i] <= 57:
-                shift = min(10 * shift + (int(raw[i]) - 48), 1000)
-                i += 1
-            power += -shift if down else shift
-            bare = False
-        good = good and is_end[raw[i]] and -22 <= power <= 22
-        while not is_end[raw[i]]:
-            i += 1
-        stops[k], values[k], sure[k] = i, 0.0, (2 if bare else 1) if good else 0
-        i += 1
-        if not good:
-            continue
-
-        # One operation on two doubles rounds once.
-        near, ten = float(number), TENS[abs(power)]
-        value = near * ten if power > 0 else near / ten
-        if number > EXACT:
-            # The number is `near` and a small rest, and its quotient is `value` and a small one:
-            # value * ten = product + error, exactly, after Dekker. The quotient is certain unless
-            # a small error of its rest could change it.
-            product, high, ten_high = value * ten, 134217729.0 * value, 134217729.0 * ten
-            high -= high - value
-            ten_high -= ten_high - ten
-            low, ten_low = value - high, ten - ten_high
-            error = low * ten_low - (product - high * ten_high - low * ten_high - high * ten_low)
-            small = (near - product - error + float(number - int(near))) / ten
-            least, most = value + small * (1 - 2.0**-40), value + small * (1 + 2.0**-40)
-            value = least
-            if least != most or power > 0:
-                sure[k] = 0
-        values[k] = -value if negative else value
-
-
-@functools.cache
-def _compiled():
-    """Return `_tokens`, compiled."""
-    import numba
-
-    try:
-        return numba.njit(cache=True)(_tokens)
-    except RuntimeError:  # There is no folder for the cache.
-        return numba.njit(_tokens)
-
-
-def _chunks(file):
-    """Yield (number of its first line, text) for parts of whole lines that end in newlines."""
-    if os.path.getsize(file.path) < QUICK:
-        raise _NotPlain
-    line = 1
-    with _text(file) as stream:
-        while text := stream.read(CHUNK):
-            text += stream.readline()
-            if "\r" in text:
-                text = text.replace("\r\n", "\n")
-            if '"' in text or "\r" in text or "\0" in text:
-                raise _NotPlain
-            if rows := text.rstrip("\n"):
-                yield line, rows + "\n"
-            line += text.count("\n")
-
-
-def _single_blanks(text):
-    """Make one blank of every run of blanks and tabs, and none of those around a line."""
-    text = text.replace("\t", " ")
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text.replace(" \n", "\n").replace("\n ", "\n").removeprefix(" ")
-
-
-def _cut_up(text, enders, decimal="."):
-    """Cut a text after every character of `enders`."""
-    raw, is_end = text.encode(), np.zeros(256, bool)
-    is_end[[*enders.encode()]] = True
-    characters = np.frombuffer(raw, np.uint8)
-    count = sum(np.count_nonzero(characters == ord(ender)) for ender in enders)
-    stops, values, sure = np.empty(count, int), np.empty(count), np.empty(count, np.int8)
-    _compiled()(characters, is_end, ord(decimal), stops, values, sure)
-    starts = np.append(0, stops[:-1] + 1)
-    return _Cells(raw, starts, stops, characters[stops], values, sure)
-
-
-def _plain_blocks(file, header, width, text, dropped):
-    """Yield the rows in blocks, as _careful_blocks does."""
-    if width == 1 or not file.delimiter.isascii():
-        raise _NotPlain
-    numeric = [j for j in range(width) if j not in text | dropped]
-    skip = int(header)
-    for line, rows in _chunks(file):
-        if file.delimiter == " ":
-            rows = _single_blanks(rows)
-            if re.search(r"[^\S \n]", rows):  # Other white space is cut off around a line, too.
-                raise _NotPlain
-        while " " in rows and (spaced := file.delimiter + " ") in rows:
-            rows = rows.replace(spaced, file.delimiter)
-        cells = _cut_up(rows, f"{file.delimiter}\n", file.decimal)
-        breaks = np.flatnonzero(cells.ends == NEWLINE) + 1
-        longest = (cells.stops - cells.starts).max()
-        if (np.diff(breaks, prepend=0) != width).any() or longest > csv.field_size_limit():
-            raise _NotPlain
-        grid = np.arange(len(cells.ends)).reshape(-1, width)[skip:]
-        texts = {j: _texts(cells.texts(grid[:, j])) for j in text}
-        values, sure = (part.reshape(-1, width)[skip:].take(numeric, axis=1) for part in cells[4:])
-        odd = set()
-        for k in np.flatnonzero((sure == 0).any(axis=0)):
-            rest = np.flatnonzero(sure[:, k] == 0)
-            others = _floats(cells.texts(grid[rest, numeric[k]]), file.decimal)
-            if others is None:
-                odd.add(numeric[k])
-            else:
-                values[rest, k] = others
-        yield _Block(np.arange(len(grid)) + line + skip, texts, numeric, values, odd)
-        skip = 0
-
-
-def _plain_svm(file):
-    """Return what _careful_svm does."""
-    parts = []
-    for line, rows in _chunks(file):
-        cells = _cut_up(_single_blanks(rows), " :\n")
-        before = np.append(NEWLINE, cells.ends[:-1])
-        # A cell after a newline is a label, one before a colon an index, one after it a value.
-        is_index, is_value = cells.ends == COLON, before == COLON
-        starts = np.flatnonzero(before == NEWLINE)
-        labels = cells.texts(starts)
-        if "#" in rows or (is_index != (before == BLANK)).any() or not _solid(labels):
-            raise _NotPlain
-        sizes = np.diff(starts, append=len(before)) // 2
-        indices = cells.values[is_index].astype(int)
-        rises = np.diff(indices, prepend=-1) > 0
-        rises[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
-        if not (rises & (cells.sure[is_index] == 2) & (indices <= MAX_COLUMNS)).all():
-            raise _NotPlain
-        values, rest = cells.values[is_value], np.flatnonzero(is_value & (cells.sure == 0))
-        others = cells.texts(rest)
-        if not _solid(others) or "_" in "".join(others):
-            raise _NotPlain
-        values[cells.sure[is_value] == 0] = [float(text) for text in others]
-        parts.append((labels, np.arange(line, line + len(labels)), sizes, indices, values))
-    labels, *arrays = zip(*parts, strict=True)
-    return [*chain(*labels)], *map(np.concatenate, arrays)
-
-
-def _solid(texts):
-    """Return whether every text is one word: not empty, and with no kind of blank inside."""
-    return all(text.split() == [text] for text in set(texts))
 
 
 # -- numbers in texts ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import random
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -434,7 +435,7 @@ def test_blocks_of_wide_tables(write, monkeypatch):
     """Rows are read and looked at a few at a time; what they hold does not depend on it."""
     whole = load(write(TABLE))
     for cells in (1, 4, 9):
-        monkeypatch.setattr(datasets, "BLOCK", cells)
+        monkeypatch.setattr(datasets, "CHUNK_CELLS", cells)
         monkeypatch.setattr(datasets, "HEADER_CELLS", cells)
         assert same(load(write(TABLE)), whole)
 
@@ -642,7 +643,7 @@ def test_text_that_python_takes_for_numbers(write):
 
 
 def test_late_text_column(write, monkeypatch):
-    monkeypatch.setattr(datasets, "BLOCK", 2)
+    monkeypatch.setattr(datasets, "CHUNK_CELLS", 2)
     data = load(write("a,b,label\n01,1,0\n2,2,1\n,3,0\nx,4,1\n01,5,0\n"))
     assert data.feature_names == ["a=01", "a=2", "a=x", "a=?", "b"]
     assert data.X[:, :4].argmax(axis=1).tolist() == [0, 1, 3, 2, 0]
@@ -956,97 +957,57 @@ def test_svm_indices_from_zero(write):
         load(write("1 0:5\n", "new.svm"), schema=ones.schema)
 
 
-# -- the quick reader and the careful one ----------------------------------------------------------
+# -- large tables ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["pandas", "numpy"])
+def fast(request, monkeypatch):
+    """Let pandas, or NumPy without pandas, read plain tables of any size."""
+    if request.param == "pandas":
+        pytest.importorskip("pandas")
+    else:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setattr(datasets, "FAST_BYTES", 0)
+    return request.param
 
 
 @pytest.fixture
-def both(monkeypatch):
-    """Load a file with the quick readers and the careful ones; return the two answers."""
+def both(fast, monkeypatch):
+    """Load a file by the fast reader and by the csv module; return the two answers."""
     monkeypatch.setattr(datasets, "HEADER_ROWS", 2)
 
-    def answer(path, options):
+    def answer(path, size, options):
+        monkeypatch.setattr(datasets, "FAST_BYTES", size)
         try:
             data = load(path, **options)
         except DataError as error:
             return str(error)
+        assert data.X.flags.c_contiguous
         numbers = (data.X.view(np.int64).tolist(), None if data.y is None else data.y.tolist())
         return numbers, data.feature_names, data.classes, data.notes, data.schema
 
     def both(path, chunk=2**18, **options):
-        monkeypatch.setattr(datasets, "CHUNK", chunk)
-        monkeypatch.setattr(datasets, "QUICK", np.inf)
-        careful = answer(path, options)
-        monkeypatch.setattr(datasets, "QUICK", 0)
-        return answer(path, options), careful
+        monkeypatch.setattr(datasets, "CHUNK_CHARS", chunk)
+        return answer(path, 0, options), answer(path, np.inf, options)
 
     return both
 
 
-@pytest.fixture
-def only_quick(monkeypatch):
-    """Let no file be read by a careful reader."""
-
-    def refuse(*args):
-        raise AssertionError("read by a careful reader")
-
-    monkeypatch.setattr(datasets, "QUICK", 0)
-    monkeypatch.setattr(datasets, "_careful_blocks", refuse)
-    monkeypatch.setattr(datasets, "_careful_svm", refuse)
-
-
-def cells_read(cells, decimal="."):
-    return datasets._cut_up("".join(f"{cell};" for cell in cells), ";", decimal)
-
-
-def bits(values):
-    return np.asarray(values, dtype=float).view(np.int64).tolist()
-
-
-@given(st.lists(st.text("0123456789.-+eE_ nai", max_size=24), min_size=1, max_size=20))
-@settings(deadline=None)
-def test_certain_numbers_are_what_float_gives(texts):
-    read = cells_read(texts)
-    assert read.texts(np.arange(len(texts))) == texts
-    for text, value, sure in zip(texts, read.values, read.sure, strict=True):
-        if sure:
-            assert bits([value]) == bits([float(text)])
-        assert (sure == 2) <= text.isdecimal()
-
-
-def test_numbers_of_all_sizes():
-    """Nearly all that repr and usual formats write is certain, and bit for bit the same."""
+def test_numbers_are_what_float_gives(fast):
+    """... to the last bit: usual formats, and digits near the middle of two neighbours."""
     rng = np.random.default_rng(0)
-    values = rng.standard_normal(20_000) * 10.0 ** rng.integers(-4, 9, 20_000)
-    for form in ("{!r}", "{:.3f}", "{:.15g}", "{:.17g}", "{:+.6e}", "{:.0f}", "{:.18e}"):
-        texts = [form.format(value) for value in values.tolist()]
-        read, expected = cells_read(texts), [float(text) for text in texts]
-        sure = read.sure > 0
-        assert bits(read.values[sure]) == bits(np.array(expected)[sure])
-        # Of 19 digits, those from 9 on and those of small numbers go to float.
-        assert sure.mean() > (0.85 if form == "{:.18e}" else 0.99), form
-        commas = cells_read([text.replace(".", ",") for text in texts], ",")
-        assert bits(commas.values) == bits(read.values)
-
-
-def test_numbers_between_two_doubles():
-    """Digits near the middle of two neighbours, where one rounding too many would show."""
-    rng, texts = np.random.default_rng(1), []
-    for value in (rng.random(3000) * 10.0 ** rng.integers(-2, 3, 3000)).tolist():
+    values = rng.standard_normal(2000) * 10.0 ** rng.integers(-300, 300, 2000)
+    formats = ("{!r}", "{:.3f}", "{:.15g}", "{:.17g}", "{:+.6e}", "{:.0f}", "{:.40e}")
+    texts = [form.format(value) for form in formats for value in values.tolist()]
+    for value in values[np.abs(np.log10(np.abs(values))) < 30].tolist():
         middle = (Fraction(value) + Fraction(float(np.nextafter(value, np.inf)))) / 2
-        for digits in (16, 17, 18):
-            places = digits - 1 - math.floor(math.log10(value))
-            scaled = middle * 10**places
-            for number in (math.floor(scaled), math.ceil(scaled)):
-                texts.append(f"{number // 10**places}.{number % 10**places:0{places}d}")
-    texts += [str(2**53 + k) for k in range(40)] + [str(2**54 + 2 * k) for k in range(40)]
-    # These lie in the middle: the even neighbour is the right one.
-    texts += [f"{2**52 + k}.5" for k in range(40)] + [f"{2**53 + k}.00" for k in range(40)]
-    texts += [f"{2**51 + k}.25" for k in range(40)] + [f"{2**51 + k}.750" for k in range(40)]
-    texts += [str(2**62 + 256 * k) for k in range(40)] + ["8999999999999999999", "9" * 19]
-    read = cells_read(texts)
-    sure = read.sure > 0
-    assert sure.mean() > 0.9
-    assert bits(read.values[sure]) == bits(np.array([float(text) for text in texts])[sure])
+        texts += [f"{math.floor(middle * 10**k)}e-{k}" for k in (0, 17, 40)]
+    texts += [f"{2**52 + k}.5" for k in range(40)] + [str(2**62 + 256 * k) for k in range(40)]
+    rows = "\n".join(f"{text},a" for text in texts)
+    table = datasets._File(None, delimiter=",")
+    found, numbers = datasets._parse_plain(rows, table, 2, [0], {1})
+    assert found == {1: ["a"] * len(texts)}
+    assert numbers.tobytes() == np.array([float(text) for text in texts]).tobytes()
 
 
 NUMBERS = ["0", "-0", "1", "+2.50", "-3e2", ".5", "5.", "1e-7", "0.1234567890123456789", "nan", "?"]
@@ -1058,87 +1019,39 @@ WORDS = ["red", "blue", "a b", "ünï", "12a", "x" * 30, "e5", "-", "null", "\x0
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
-def test_quick_and_careful_readers_agree(both, tmp_path_factory, data):
+def test_fast_reader_and_csv_module_agree(both, tmp_path_factory, data):
     """The same data, notes and messages come out of any text."""
     draw = data.draw
     width, n = draw(st.integers(1, 4)), draw(st.integers(1, 12))
     delimiter = draw(st.sampled_from([",", ";", "\t", "|", " ", ", "]))
-    kinds = [
-        draw(st.sampled_from([NUMBERS[:8], NUMBERS, WORDS, NUMBERS + WORDS])) for _ in range(width)
-    ]
+    pools = st.sampled_from([NUMBERS[:8], NUMBERS, WORDS, NUMBERS + WORDS])
+    kinds = [draw(pools) for _ in range(width)]
     rows = [[draw(st.sampled_from(kind)) for kind in kinds] + ["pq"[i % 2]] for i in range(n)]
     if draw(st.booleans()):
         rows.insert(0, [*(f"c{j}" for j in range(width)), "label"])
     if draw(st.integers(0, 9)) == 0:
         rows[draw(st.integers(0, len(rows) - 1))].append("7")
     ends = draw(st.sampled_from(["\n", "\r\n", "\n", "\n\n", "\r"]))
-    text = ends.join(delimiter.join(row) for row in rows) + draw(
-        st.sampled_from(["", "\n", "\n\n"])
-    )
+    text = ends.join(delimiter.join(row) for row in rows) + "\n" * draw(st.integers(0, 2))
     if draw(st.integers(0, 9)) == 0:
         text = text.replace("p", '"p"')
     path = tmp_path_factory.mktemp("both") / "t.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    options = draw(st.sampled_from([{}, {"drop": ["0"]}, {"delimiter": delimiter[0]}]))
-    quick, careful = both(path, draw(st.sampled_from([1, 7, 40, 2**18])), **options)
+    options = [{}, {"drop": ["0"]}, {"delimiter": delimiter[0]}]
+    options += [{"decimal": ","}] if delimiter[0] != "," else []
+    chunk = draw(st.sampled_from([1, 7, 40, 2**18]))
+    quick, careful = both(path, chunk, **draw(st.sampled_from(options)))
     assert quick == careful
 
 
-@settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.data())
-def test_quick_and_careful_svm_readers_agree(both, tmp_path_factory, data):
-    draw = data.draw
-    values = [*NUMBERS[:9], "nan", "1e400", "1_0", "x", "", "?", "\x0b5", "2:3"]
-    indices = ["1", "2", "3", "07", "0", "12", "1e1", "+4", "1.0", "9999999", "a", "-1", "qid"]
-    usual = draw(st.booleans())
-    lines = []
-    for _ in range(draw(st.integers(1, 8))):
-        chosen = draw(st.lists(st.sampled_from(indices[:6] if usual else indices), max_size=4))
-        chosen = sorted(set(chosen), key=int) if usual else chosen
-        label = draw(
-            st.sampled_from(["1", "-1", "+1", "1.0"] if usual else ["1", "a", "?", "1#", ""])
-        )
-        cells = [f"{j}:{draw(st.sampled_from(values[:9] if usual else values))}" for j in chosen]
-        blank = draw(st.sampled_from([" ", "  ", "\t"]))
-        lines.append(
-            blank.join([label, *cells])
-            + draw(st.sampled_from(["", " ", " # c"][: 2 + (not usual)]))
-        )
-    path = tmp_path_factory.mktemp("both") / "t.svm"
-    path.write_text("\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n"])), newline="")
-    quick, careful = both(path, draw(st.sampled_from([1, 9, 2**18])))
-    assert quick == careful
+ODD = ["1\r2,0\n", "\n3,1\n", '"1",0\n', "3,1,\n", "3\n", "1\0,0\n", "\x0c\n3,1\n", b"\xe9,1\n"]
 
 
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("t.svm", "1# 1:2\n0 1:3\n"),
-        ("t.svm", "1 1:2 1:3\n0 1:3\n"),
-        ("t.svm", "1 2:2 1:3\n0 1:3\n"),
-        ("t.svm", "a\x0bb 1:2\n0 1:3\n"),
-        ("t.svm", "1 1:2\n\n0 1:3\n"),
-        ("t.svm", "1 1:\x0b2\n0 1:3\n"),
-        ("t.svm", "1 1:1_0\n0 1:3\n"),
-        ("t.svm", "1 1:2 3\n0 1:3\n"),
-        ("t.csv", "1\r2,0\n"),
-        ("t.csv", "\n3,1\n"),
-        ("t.csv", '"1",0\n'),
-        ("t.csv", "3,1,\n"),
-        ("t.csv", "3\n"),
-        ("t.csv", "1\0,0\n"),
-        ("t.csv", "0" * 200_000 + "3,1\n"),
-        ("t.csv", b"\xe9,1\n"),
-        ("t.csv", "\x0c\n3,1\n"),
-    ],
-)
-def test_files_that_are_not_plain(both, write, name, text):
-    """What is odd may come late, when all that came before was plain."""
-    plain = "1 1:4\n" if name == "t.svm" else "7,0\n8,1\n"
+@pytest.mark.parametrize("text", [*ODD, "0" * 200_000 + "3,1\n"])
+def test_lines_that_are_not_plain(both, write, text):
+    """... may come late, when all that came before was plain."""
     text = text if isinstance(text, bytes) else text.encode()
-    quick, careful = both(write(60 * plain.encode() + text + plain.encode(), name))
+    quick, careful = both(write(60 * b"7,0\n8,1\n" + text + b"7,0\n8,1\n"))
     assert quick == careful
 
 
@@ -1149,63 +1062,35 @@ def test_blank_lines_of_a_single_column(both, write):
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 2**18])
-def test_plain_files_are_read_quickly(write, only_quick, monkeypatch, chunk):
-    """Tables with gaps, texts, blanks and other line ends need no careful reader."""
-    monkeypatch.setattr(datasets, "CHUNK", chunk)
+def test_plain_tables_are_read_fast(write, fast, monkeypatch, chunk):
+    """Texts, blanks and other line ends need no csv module, nor do missing cells with pandas."""
+    monkeypatch.setattr(datasets, "CHUNK_CHARS", chunk)
     rows = [[cell.replace(", ", "-") for cell in row] for row in TABLE]
-    whole = [[1.5, 0, 0, 1, -2], [2, 1, 0, 0, 1e3], [np.nan, 0, 0, 1, 0], [4, 0, 1, 0, 7]]
     text = "".join(",".join(row) + "\n" for row in rows)
-    filled = text.replace("\n,", "\n?,")
-    for content in [
-        text,
-        text.rstrip(),
-        text + "\n\n",
-        text.replace("\n", "\r\n"),
-        text.replace(",", ", "),
-        text.replace(",", "|"),
-        text.partition("\n")[2],
-        " " + filled.replace(",", "   ").replace("\n", "  \n ").rstrip(),
-        filled.replace(",", "\t ", 9).replace(",", " "),
-        "\ufeff" + text,
-    ]:
-        assert np.array_equal(load(write(content)).X, whole, equal_nan=True)
-    packed = gzip.compress(text.encode("utf-16"))
-    data = load(write(packed, "t.csv.gz"), encoding="utf-16")
-    assert np.array_equal(data.X, whole, equal_nan=True)
-    svm = load(write("+1 1:0.5  3:-2e1 \r\n-1\t2:1\n+1\n-1 1:nan 4:7\n", "t.svm"))
-    rest = [[0.5, 0, -20, 0], [0, 1, 0, 0], [0, 0, 0, 0], [np.nan, 0, 0, 7]]
-    assert np.array_equal(svm.X, rest, equal_nan=True) and svm.y.tolist() == [1, 0, 1, 0]
-
-
-@pytest.mark.parametrize("chunk", [64, 2**18])
-def test_lines_of_errors_in_large_files(write, only_quick, monkeypatch, chunk):
-    monkeypatch.setattr(datasets, "CHUNK", chunk)
-    rows = [f"{i},{i % 9},{i % 2}\n" for i in range(500)]
-    rows[400] = "1e160,1,0\n"
-    with pytest.raises(DataError, match="line 402, column 'a': 1e.160 is not a finite"):
-        load(write("a,b,label\n" + "".join(rows)))
-    rows[400] = "o,1,0\n"
-    with pytest.raises(DataError, match="line 402, column 'a': 'o' is not a number"):
-        load(write("a,b,label\n" + "".join(rows)))
-
-
-def test_large_files_without_a_place_for_the_cache(write, only_quick, monkeypatch):
-    """Where numba cannot keep what it compiles, it compiles all the same."""
-    numba = pytest.importorskip("numba")
-    plain = numba.njit
-
-    def refuse(*args, **options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return plain(*args, **options)
-
-    monkeypatch.setattr(numba, "njit", refuse)
-    compiled = datasets._compiled
-    compiled.cache_clear()
-    try:
-        assert load(write("a,label\n1.5,0\n2.5,1\n")).X.ravel().tolist() == [1.5, 2.5]
-    finally:
-        compiled.cache_clear()
+    text = text if fast == "pandas" else text.replace("\n,", "\nnan,")
+    whole, filled = load(write(text)), text.replace("\n,", "\n?,")
+    variants = {
+        "point.csv": text.rstrip(),
+        "windows.csv": text.replace("\n", "\r\n"),
+        "spaced.csv": text.replace(",", ", "),
+        "bar.csv": text.replace(",", "|"),
+        "headless.csv": text.partition("\n")[2],
+        "blanks.csv": " " + filled.replace(",", "   ").replace("\n", "  \n ").rstrip(),
+        "tabs.csv": filled.replace(",", "\t ", 9).replace(",", " "),
+        "mark.csv": "\ufeff" + text,
+        "packed.csv.gz": gzip.compress(text.encode()),
+    }
+    parsed = load(write(text)).schema  # The csv module has found the column of texts.
+    monkeypatch.setattr(datasets, "_csv_chunks", None)
+    for name, content in variants.items():
+        data = load(write(content, name), schema=parsed)
+        assert same(data, whole) and data.X.flags.c_contiguous, name
+    comma = load(
+        write(text.replace(",", ";").replace(".", ","), "comma.csv"), decimal=",", schema=parsed
+    )
+    assert same(comma, whole)
+    with pytest.raises(DataError, match="line 4, column 'weight': 1e.160 is not a finite"):
+        load(write(text.replace("red,0", "red,1e160")), schema=parsed)
 
 
 # -- schema ----------------------------------------------------------------------------------------
