@@ -198,6 +198,7 @@ def specify(args, command, **more):
 
 
 def run_method(args):
+    from perf import draw
     from perf.study import experiment, pictures, report
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
@@ -217,7 +218,8 @@ def run_method(args):
         others = list(each(pictures.run(besides, **more)))
         saved = experiment.save(spec, args.save, **more) if args.save else None
     result = report.collect(records, args.argv, saved, pictures.collect(kind, records, others))
-    outputs.tell(args, result, report.method_report(result, args.plot))
+    drawn = draw.picture(result["picture"]) if args.plot else None
+    outputs.tell(args, result, report.method_report(result, args.plot), drawn)
 
 
 def run_diversity(args):

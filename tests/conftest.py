@@ -256,6 +256,7 @@ def check_quick_page(name):
     """Run the quick form of a target; check the fixed form of its page, and that its tables and
     pictures are whole. Returns the page and the names of the pictures."""
     from perf.study import reproduce
+    from perf.study.page import VERDICTS
     from perf.study.store import Store
 
     files = reproduce.reproduce(name, Store(), quick=True)
@@ -265,7 +266,7 @@ def check_quick_page(name):
     places = [page.index(part) for part in [*parts, "numba"]]
     assert places == sorted(places)
     told = page.partition("**Verdict.** ")[2].partition(":")[0]
-    assert told in reproduce.VERDICTS
+    assert told in VERDICTS
     numbers = re.findall(r"^(\d+)\. \S", page.partition("## Deviations")[2], re.MULTILINE)
     assert numbers == [str(k + 1) for k in range(len(numbers))]
     assert max(len(line) for line in page.splitlines() if line[:1] not in "|!") <= 100

@@ -1,4 +1,4 @@
-"""Tests for perf/study/html.py and perf/charts.py: report.html of `cli.py compare`."""
+"""Tests for perf/study/html.py and perf/draw.py: report.html of `cli.py compare`."""
 
 import itertools
 import json
@@ -16,9 +16,10 @@ import pytest
 
 import cli
 import datasets
-from perf import charts
+from perf import draw
 from perf.study import compare, experiment, html, statistics, tables, workers
 from perf.study.store import NAME, Store
+from perf.text import duration
 from solvers.bagging import Bagging
 
 VOID = {"meta", "br", "wbr"}
@@ -203,7 +204,7 @@ def test_error_bars_are_drawn_to_scale(many):
         values = [score["mean"] for score in scores]
         values += [score["mean"] + side * score["std"] for score in scores for side in (-1, 1)]
         assert_on_one_scale(places, values)
-        assert all(0 <= place <= charts.WIDE for place in places)
+        assert all(0 <= place <= draw.WIDE for place in places)
 
 
 def test_times_are_drawn_on_a_logarithmic_scale(many):
@@ -213,8 +214,8 @@ def test_times_are_drawn_on_a_logarithmic_scale(many):
               if row["method"] == name] for name in document["methods"]]  # fmt: skip
     means = [sum(each) / len(each) for each in times]
     assert_on_one_scale(marks(picture), np.log(means))
-    assert [t for t in picture["texts"] if t in map(tables.seconds, means)] == [
-        *map(tables.seconds, means)
+    assert [t for t in picture["texts"] if t in map(duration, means)] == [
+        *map(duration, means)
     ]
     assert sum(path["d"].count("h0") for path in shapes(picture, "path", "some")) <= 20
 
@@ -354,8 +355,8 @@ def test_records_without_pairs_have_no_diagram(many):
 
 
 def test_numbers_in_a_diagram_do_not_cover_each_other():
-    clouds = [charts.Cloud(k, [(0.5, 20.0)], (0.5, 20.0), 15.0) for k in range(14)]
-    drawn = Page(charts.scatter("all in one place", clouds))
+    clouds = [draw.Cloud(k, [(0.5, 20.0)], (0.5, 20.0), 15.0) for k in range(14)]
+    drawn = Page(draw.kappa_error_chart("all in one place", clouds))
     words = [a for tag, a in drawn.tags if "halo" in (a.get("class") or "")]
     places = [(float(a["x"]), float(a["y"])) for a in words]
     assert len(places) == 14
@@ -467,24 +468,24 @@ def test_names_are_broken_not_cut(many):
     page = Page(text)
     for picture in [one for one in page.pictures if not one["title"].startswith("Kappa")]:
         letters = [len(line) for line in picture["texts"]]
-        assert max(letters) * charts.LETTER <= charts.WIDE
+        assert max(letters) * draw.MONO <= draw.WIDE
         assert LONG in "".join(t for t in picture["texts"] if t in LONG)
     assert page.text.count(LONG) >= 7
     for name, limit in (("x" * 100, 9), ("\u754c" * 30, 10), (LONG, 20), ("a, b", 30), ("", 9)):
-        lines = charts._lines(name, limit)
+        lines = draw.broken_lines(name, limit)
         assert "".join(lines) == name
         assert all(len(line) <= (limit if name.isascii() else limit // 2) for line in lines)
 
 
 @pytest.mark.parametrize("end", [0.301, 3.02, 30.5, 1010.0])
 def test_numbers_at_the_ends_of_an_axis_are_not_cut(end):
-    some = [charts.Row("a", "", end / 1000), charts.Row("b", "", end)]
-    drawn = charts.rows("times", "", some, "{:g} seconds".format, log=True, scale=(end / 1e3, end))
+    some = [draw.Row("a", "", end / 1000), draw.Row("b", "", end)]
+    drawn = draw.row_chart("times", "", some, "{:g} seconds".format, log=True, scale=(end / 1e3, end))
     found = re.findall(r'<text class="m" x="([\d.]+)" y="[\d.]+">(.+?)</text>', drawn)
     assert len(found) >= 3
     for x, word in found:
-        half = charts.LETTER * len(word) / 2
-        assert -0.1 <= float(x) - half and float(x) + half <= charts.WIDE + 0.1
+        half = draw.MONO * len(word) / 2
+        assert -0.1 <= float(x) - half and float(x) + half <= draw.WIDE + 0.1
 
 
 # -- colours, size, files --------------------------------------------------------------------------
@@ -507,11 +508,11 @@ def test_colours_can_be_seen(scheme):
     light, dark = re.findall(r":root \{(.*?)\}", html.STYLE, re.S)
     colours = dict(re.findall(r"--(\w+): (#\w{6})", (light, dark)[scheme]))
     assert set(colours) == set(re.findall(r"var\(--(\w+)\)", html.STYLE)) | {
-        f"h{k}" for k in range(charts.HUES)
+        f"h{k}" for k in range(draw.HUES)
     }
     for ground in ("ground", "sheet", "good", "bad", "band"):
         assert contrast(colours["ink"], colours[ground]) >= 7
-    for name in ("quiet", "accent", *(f"h{k}" for k in range(charts.HUES))):
+    for name in ("quiet", "accent", *(f"h{k}" for k in range(draw.HUES))):
         assert contrast(colours[name], colours["ground"]) >= 4.5
 
 

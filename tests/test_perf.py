@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import cli
-from perf import plot
+from perf import draw
 from perf.__main__ import benches, main
 from perf.bench import common, render, scale
 from perf.study import reproduce
@@ -255,7 +255,7 @@ def test_milliseconds_have_three_digits(seconds, text):
 
 @pytest.mark.parametrize("log", [False, True])
 def test_scale_puts_values_where_they_belong(log):
-    scale = plot.Scale(1.0, 100.0, 0.0, 200.0, log)
+    scale = draw.Scale(1.0, 100.0, 0.0, 200.0, log)
     assert (scale.at(1.0), scale.at(100.0)) == (0.0, 200.0)
     assert scale.at(10.0) == pytest.approx(100.0 if log else 200 * 9 / 99)
     ticks = scale.ticks()
@@ -264,8 +264,8 @@ def test_scale_puts_values_where_they_belong(log):
 
 
 def test_scale_of_a_narrow_range_has_ticks_too():
-    assert plot.Scale(450.0, 5_500.0, 0.0, 1.0, True).ticks() == [500.0, 1_000.0, 2_000.0, 5_000.0]
-    low, high = plot.limits([7.0], True)
+    assert draw.Scale(450.0, 5_500.0, 0.0, 1.0, True).ticks() == [500.0, 1_000.0, 2_000.0, 5_000.0]
+    low, high = draw.limits([7.0], True)
     assert low < 7.0 < high and math.isfinite(high)
 
 

@@ -9,9 +9,9 @@ import pytest
 import cli
 import datasets
 from perf.papers import ensemble_chapter
-from perf.study import reproduce, store, workers
+from perf.study import page, reproduce, store, workers
 from perf.study.experiment import Spec
-from perf.study.reproduce import Page, Printed, Table, Target
+from perf.study.page import Page, Printed, Table, Target
 from tests.conftest import check_quick_page
 
 SECTIONS = ["## Figures", "## Deviations", "## Command"]
@@ -56,16 +56,16 @@ def test_departure_is_in_corrected_standard_errors():
     own = values.std(ddof=1) ** 2 * (1 / 3 + 58 / 150)
     printed = 4.36**2 * (1 / 10 + 58 / 150)
     expected = (values.mean() - 23.79) / math.sqrt(own + printed)
-    assert reproduce.departure(records, Printed(23.79, 4.36, 10)) == pytest.approx(expected)
+    assert page.departure(records, Printed(23.79, 4.36, 10)) == pytest.approx(expected)
     alone = values.std(ddof=1) ** 2 * (1 + 58 / 150)
     expected = (values.mean() - 23.79) / math.sqrt(own + alone)
-    assert reproduce.departure(records, Printed(23.79)) == pytest.approx(expected)
+    assert page.departure(records, Printed(23.79)) == pytest.approx(expected)
 
 
 def test_one_record_has_no_departure():
     records = [{"test_error": 0.2, "train_rows": 150, "test_rows": 58}]
-    assert reproduce.departure(records, Printed(23.79, 4.36, 10)) is None
-    assert reproduce.beside(records, Printed(23.79, 4.36, 10)) == "20.0 [23.8 ± 4.4]"
+    assert page.departure(records, Printed(23.79, 4.36, 10)) is None
+    assert page.beside(records, Printed(23.79, 4.36, 10)) == "20.0 [23.8 ± 4.4]"
 
 
 # -- running ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import datasets
-from perf import plot
+from perf import draw
 from perf.papers import adaboost_nc as paper
 from perf.study import reproduce
 from solvers.adaboost_nc import AdaBoostNC
@@ -218,8 +218,8 @@ def test_a_run_is_judged_at_the_lam_of_the_other_half():
 
 def test_bands_lie_inside_the_axes():
     band = [(0, -3.0, 5.0), (1, 0.0, 9.0)]
-    panel = plot.Panel("", "x", "y", {"a": [(0, 1.0), (1, 2.0)]}, {"a": band})
-    drawn = ElementTree.fromstring(plot.figure([[panel]]))
+    panel = draw.Panel("", "x", "y", {"a": [(0, 1.0), (1, 2.0)]}, {"a": band})
+    drawn = ElementTree.fromstring(draw.figure([[panel]]))
     (shade,) = [one for one in drawn.iter() if "fill-opacity" in one.attrib]
     points = [[*map(float, point.split(","))] for point in shade.get("points").split()]
     (frame,) = [one for one in drawn.iter() if one.get("stroke") == "#555555"]
@@ -229,8 +229,8 @@ def test_bands_lie_inside_the_axes():
 
 
 def test_maps_shade_the_cells_and_mark_the_points():
-    part = plot.Map("title", [[0, 1, 3], [2, 0, 4]], [(0.5, 0.5)], [(2.5, 3.5), (1.0, 2.0)])
-    drawn = ElementTree.fromstring(plot.maps([part, part], 4))
+    part = draw.Map("title", [[0, 1, 3], [2, 0, 4]], [(0.5, 0.5)], [(2.5, 3.5), (1.0, 2.0)])
+    drawn = ElementTree.fromstring(draw.maps([part, part], 4))
     paths = [one.get("d") for one in drawn.iter() if one.tag.endswith("path")]
     assert paths[0] == "M1 0h2v1h-2zM0 2h4v1h-4z"
     assert [path.count("M") for path in paths] == [2, 1, 2, 1] * 2

@@ -11,9 +11,10 @@ import re
 import statistics
 from pathlib import Path
 
-from perf import plot
+from perf import draw
 from perf.bench import scale
 from perf.bench.common import RESULTS, read_runs
+from perf.text import markdown, tick
 
 HERE = Path(__file__).parents[1]  # perf/
 PLOTS = "plots"
@@ -88,16 +89,6 @@ def verdict(row):
     return {True: "met", False: "**missed**", None: "skipped"}[row["met"]]
 
 
-def table(titles, rows):
-    """Lines of a Markdown table; bars inside cells are escaped."""
-    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
-    return [
-        "| " + " | ".join(titles) + " |",
-        "|" + "---|" * len(titles),
-        *("| " + " | ".join(row) + " |" for row in cells),
-    ]
-
-
 def rows_table(rows):
     """All fields of the rows; columns that are empty throughout are left out."""
     titles = "what", "size", "ours", "peer", "ratio", "target", "", "note"
@@ -107,7 +98,7 @@ def rows_table(rows):
         for row in rows
     ]
     used = [k for k in range(len(titles)) if any(row[k] for row in cells)]
-    return table([titles[k] for k in used], [[row[k] for k in used] for row in cells])
+    return markdown([titles[k] for k in used], [[row[k] for k in used] for row in cells])
 
 
 def grid_line(name, cells):
@@ -144,7 +135,7 @@ def overview(runs):
             for grid, cells in grids(run).items()
         ]
         rows.append((f"[{name}](#{name})", met, "; ".join(means), "; ".join(missed)))
-    return table(("bench", "targets met", "geometric mean of grids", "missed"), rows)
+    return markdown(("bench", "targets met", "geometric mean of grids", "missed"), rows)
 
 
 def section(name, run):
@@ -164,21 +155,13 @@ def section(name, run):
 # -- plots -----------------------------------------------------------------------------------------
 
 
-def duration(seconds):
-    """A tick of the time axis."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3)):
-        if seconds * factor >= 1.0:
-            return f"{seconds * factor:,g} {unit}"
-    return f"{seconds * 1e6:,g} µs"
-
-
 def scaling(name, run):
     """Seconds against the size, both logarithmic; None without points."""
     axis, points = curves(run)
     if not points:
         return None
-    panel = plot.Panel(f"{name}: time of one call", axis, "time", points)
-    return plot.figure([[panel]], log=True, x_form="{:,.0f}".format, y_form=duration)
+    panel = draw.Panel(f"{name}: time of one call", axis, "time", points)
+    return draw.figure([[panel]], log="xy", x_form="{:,.0f}".format, y_form=tick)
 
 
 def covariance(run):
@@ -189,11 +172,11 @@ def covariance(run):
     top, bottom = [], []
     for kind, rows in kinds.items():
         parts = {name: list(enumerate(row["covariance"], 2)) for name, row in rows.items()}
-        top.append(plot.Panel(kind, "round", "covariance of being right", parts))
+        top.append(draw.Panel(kind, "round", "covariance of being right", parts))
         errors = {name: [100 * error for error in row["errors"]] for name, row in rows.items()}
         parts = {name: list(enumerate(curve, 1)) for name, curve in errors.items()}
-        bottom.append(plot.Panel(kind, "round", "test error, %", parts))
-    return plot.figure([top, bottom], panel=(230, 180))
+        bottom.append(draw.Panel(kind, "round", "test error, %", parts))
+    return draw.figure([top, bottom], panel=(230, 180))
 
 
 def plots(runs):
@@ -215,7 +198,7 @@ def render():
         lines += ["", *section(name, run)]
     files = {"RESULTS.md": "\n".join(lines) + "\n"}
     if "rows" in runs:
-        files["SCALE.md"] = scale.page(runs["rows"], table)
+        files["SCALE.md"] = scale.page(runs["rows"])
     return files | {f"{PLOTS}/{name}.svg": text for name, text in plots(runs).items()}
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+from perf.text import duration, markdown
+
 ROWS = (10**7, 10**8, 10**9)
 WORKERS = (1, 8, 64)
 LINK = 1e9  # Bytes a second that reach the one who asks: a network of 10 Gbit/s.
@@ -45,16 +47,8 @@ def costs(run):
     return {name: (*cost[name], traffic[name]) for name in traffic if name in cost}
 
 
-def duration(seconds):
-    """A time in the unit that suits it."""
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{1e3 * seconds:.3g} ms"
-
-
-def page(run, table):
-    """The lines of the page; `table` writes one in Markdown."""
+def page(run):
+    """Text of the page."""
     lines = [HEAD]
     for name, (cost, size, traffic) in costs(run).items():
         count = ITERATIONS[name]
@@ -70,5 +64,5 @@ def page(run, table):
             each = [count * (n * cost / w + (w > 1) * w * traffic / LINK) for w in WORKERS]
             rows.append((f"{n:.0e}".replace("e+0", "e"), *map(duration, each)))
         titles = "rows", *(f"{w} worker{'s' * (w > 1)}" for w in WORKERS)
-        lines += [*table(titles, rows), ""]
+        lines += [*markdown(titles, rows), ""]
     return "\n".join(lines) + TAIL.format(link=LINK / 1e9)

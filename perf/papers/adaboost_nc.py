@@ -15,16 +15,15 @@ import numpy as np
 from scipy import ndimage, stats
 
 import datasets
-from perf.plot import Map, Panel, figure, maps
+from perf.draw import Map, Panel, figure, maps
 from perf.study import statistics
-from perf.study.report import spread
-from perf.study.reproduce import (
+from perf.study.page import (
     FAILS,
     HOLDS,
     PARTLY,
     UNDECIDED,
+    Observation,
     Page,
-    Seen,
     Table,
     Target,
     corrected_error,
@@ -34,6 +33,7 @@ from perf.study.reproduce import (
     p_text,
 )  # fmt: skip
 from perf.study.workers import Step
+from perf.text import spread
 from solvers.adaboost_nc import AdaBoostNC
 from solvers.diversity import error_covariance
 
@@ -265,11 +265,11 @@ def figure_1_page(records, quick):
     early, late = drop[:, :EARLY].mean(axis=1), drop[:, EARLY:].mean(axis=1)
     best = [last[9] - last[lam] for lam in (0, 2)]
     seen = [
-        Seen("Covariances at lam = 9 are generally smaller than at lam = 0",
+        Observation("Covariances at lam = 9 are generally smaller than at lam = 0",
          falls(shift(drop.mean(axis=1))), change(drop.mean(axis=1), "{:+.4f}")),
-        Seen("especially during the first few rounds", falls(shift(early - late)),
+        Observation("especially during the first few rounds", falls(shift(early - late)),
          f"{change(early, '{:+.4f}')} in rounds 2 to {EARLY + 1}, {change(late, '{:+.4f}')} later"),
-        Seen("lam = 9 has the best test error", judge(falls(shift(some)) for some in best),
+        Observation("lam = 9 has the best test error", judge(falls(shift(some)) for some in best),
          f"{change(best[0], '{:+.1f}')} points from lam = 0, {change(best[1], '{:+.1f}')} from "
          "lam = 2"),
     ]  # fmt: skip
@@ -363,11 +363,13 @@ def figure_2_page(records, quick):
     )
     lengths, regions, errors = ([*map(shift, changes[key])] for key in measures)
     seen = [
-        Seen("When lam = 2, fewer squares are produced than when lam = 0", falls(regions[0]),
+        Observation("When lam = 2, fewer squares are produced than when lam = 0", falls(regions[0]),
          f"regions {rows[1][4]}"),
-        Seen("As lam is set higher, the boundary becomes smoother", judge(map(falls, lengths)),
+        Observation("As lam is set higher, the boundary becomes smoother",
+         judge(map(falls, lengths)),
          f"length {rows[0][4]}, then {rows[0][5]}"),
-        Seen("lam = 9 results in a better boundary still", falls(errors[1]), f"error {rows[2][5]}"),
+        Observation("lam = 9 results in a better boundary still", falls(errors[1]),
+         f"error {rows[2][5]}"),
     ]  # fmt: skip
     verdict, words = overall(seen)
     reason = (
@@ -529,7 +531,7 @@ def improvement(results):
         large = [name for name in some if name in LARGE]
         why += f"; of the {len(large)} larger sets on {len([n for n in sure if n in LARGE])}"
         claim = f"A proper lam generally improves on AdaBoost with {KINDS[base]}, especially on "
-        yield Seen(claim + "the last six sets", share(len(sure), len(some)), why)
+        yield Observation(claim + "the last six sets", share(len(sure), len(some)), why)
     trees = results["tree"]
     expected = {"crx": (3, 4, 6), "insurance": (12,)}
     if domains := [name for name in expected if name in trees]:
@@ -538,7 +540,7 @@ def improvement(results):
         same = [name for name in trees if len({*trees[name].halves}) == 1]
         why += f"; the two halves of the runs agree on the best lam on {len(same)} of {len(trees)}"
         claim = "The best lam depends on the set: about 4 on crx, 12 or more on insurance"
-        yield Seen(claim, verdict, why)
+        yield Observation(claim, verdict, why)
 
 
 LARGE = [*SETS][-6:]
@@ -559,7 +561,7 @@ def by_learner(found, lams, results):
         f"{results['MLP']['german'].lam:g}"
     )
     claim = "The best lam depends on the base learner: on german 2 with trees, 9 with networks"
-    return Seen(claim, judge(map(falls, shifts)), why)
+    return Observation(claim, judge(map(falls, shifts)), why)
 
 
 def sensitivity(found, lams, results):
@@ -589,7 +591,7 @@ def sensitivity(found, lams, results):
             for name, one in worse.items()]  # fmt: skip
     claim = "Networks are less sensitive to lam; a large lam harms trees, such as on promoter, "
     claim += "house-votes-84 and breast-w"
-    return Seen(claim, judge(verdicts), "; ".join(why))
+    return Observation(claim, judge(verdicts), "; ".join(why))
 
 
 def listing(names):
@@ -800,7 +802,7 @@ def no_overfitting(pairs):
     verdict = rarely(len(worse), 2 * len(pairs)) if worse else HOLDS
     why = f"from {STABLE} members to the most, the error rises beyond chance in {len(worse)} of "
     why += f"{2 * len(pairs)} cases ({listing(worse)})"
-    return Seen("More members do no harm: there is no overfitting", verdict, why)
+    return Observation("More members do no harm: there is no overfitting", verdict, why)
 
 
 def stability(pairs):
@@ -808,7 +810,7 @@ def stability(pairs):
     why = f"from {STABLE} members to the most, the error falls beyond chance in {len(better)} of "
     why += f"{2 * len(pairs)} cases ({listing(better)})"
     claim = "Errors are stable from 41 to 51 members on; a significant reduction after that is rare"
-    return Seen(claim, rarely(len(better), 2 * len(pairs)), why)
+    return Observation(claim, rarely(len(better), 2 * len(pairs)), why)
 
 
 def rarely(count, total):
@@ -832,7 +834,7 @@ def small_ensembles(pairs):
     )
     claim = f"AdaBoost.NC is more effective when T is small, up to {SMALL}, such as on sonar, "
     verdict = judge([falls(general), *map(falls, named.values())])
-    return Seen(claim + "ionosphere, breast-w and german", verdict, why)
+    return Observation(claim + "ionosphere, breast-w and german", verdict, why)
 
 
 def large_ensembles(pairs):
@@ -843,7 +845,7 @@ def large_ensembles(pairs):
     verdicts += map(falls, better.values())
     claim = "With very many members both are similar on crx, breast-w and german, and AdaBoost.NC "
     why = told_shifts(equal | better)
-    return Seen(claim + "is better on pima, hypothyroid and insurance", judge(verdicts), why)
+    return Observation(claim + "is better on pima, hypothyroid and insurance", judge(verdicts), why)
 
 
 def told_shifts(named):

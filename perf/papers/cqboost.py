@@ -10,15 +10,15 @@ from scipy import stats
 
 import datasets
 from perf.study import experiment, statistics
-from perf.study.reproduce import (
+from perf.study.page import (
     FAILS,
     HOLDS,
     LEGEND,
     PARTLY,
     UNDECIDED,
+    Observation,
     Page,
     Printed,
-    Seen,
     Table,
     Target,
     beside,
@@ -287,7 +287,7 @@ def agreement(near, cells, limit, ours, theirs):
         f"so few splits (Student's t); the mean distance is {gap:.1f} points"
     )
     verdict = HOLDS if near >= MOSTLY * cells else PARTLY if near >= cells / 2 else FAILS
-    return Seen("The risks of Table 1", verdict, why)
+    return Observation("The risks of Table 1", verdict, why)
 
 
 def wins(table):
@@ -303,7 +303,9 @@ def most_wins(ours, theirs, risks):
     verdict = FAILS if found[0] < max(found) else HOLDS if first > len(single) / 2 else UNDECIDED
     why = f"{counted(found, told)}; CqBoost has the most in {first} of {len(single)} single "
     why += f"splits, with {min(one[0] for one in single)} to {max(one[0] for one in single)} wins"
-    return Seen("CqBoost wins or ties most often of the column generation methods", verdict, why)
+    return Observation(
+        "CqBoost wins or ties most often of the column generation methods", verdict, why
+    )
 
 
 class Sign(NamedTuple):
@@ -353,7 +355,7 @@ def better(ours, first, second):
         f"{sign.wins} wins and {sign.losses} losses, {100 * (a - b).mean():+.1f} points in the "
         f"mean, Wilcoxon-Holm {p_text(p)}"
     )
-    return Seen(f"{first} significantly outperforms {second}", verdict, why)
+    return Observation(f"{first} significantly outperforms {second}", verdict, why)
 
 
 def slight(ours):
@@ -368,7 +370,7 @@ def slight(ours):
         f"{sign.wins} wins and {sign.losses} losses [10 and 3 in the text, 9 and 3 in its table]; "
         f"{100 * posterior.equal:.0f} % sure that they are equal within {100 * ROPE:g} point"
     )
-    return Seen("CqBoost has a slight advantage over MDBoost", verdict, why)
+    return Observation("CqBoost has a slight advantage over MDBoost", verdict, why)
 
 
 def sparser(ours, columns):
@@ -384,7 +386,7 @@ def sparser(ours, columns):
         f"Wilcoxon-Holm {p_text(p)}"
     )
     claim = "CqBoost is significantly sparser than MinCq, with a similar performance"
-    return Seen(claim, judge([sparse, similar]), why)
+    return Observation(claim, judge([sparse, similar]), why)
 
 
 def sparsest(columns, theirs):
@@ -392,7 +394,7 @@ def sparsest(columns, theirs):
     found, told = wins(columns[:, :4]), wins(theirs[:, :4, 1])
     verdict = HOLDS if found[2] > sum(found) / 2 else PARTLY if found[2] == max(found) else FAILS
     why = f"fewest columns on so many sets: {counted(found, told)}"
-    return Seen("LPBoost is the sparsest of these methods", verdict, why)
+    return Observation("LPBoost is the sparsest of these methods", verdict, why)
 
 
 def counted(found, told):

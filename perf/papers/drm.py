@@ -6,11 +6,11 @@ from statistics import fmean
 import numpy as np
 
 import datasets
-from perf import plot
+from perf import draw
 from perf.study import experiment, statistics
 from perf.study.compare import GRIDS, LEVEL
 from perf.study.experiment import Spec
-from perf.study.reproduce import LEGEND, Page, Printed, Table, Target, beside, verdict
+from perf.study.page import LEGEND, Page, Printed, Table, Target, beside, verdict
 from perf.study.workers import Step
 
 REFERENCE = 'Y. Yu, Y.-F. Li, Z.-H. Zhou, "Diversity Regularized Machine", IJCAI 2011'
@@ -430,8 +430,8 @@ def curve_picture(drm, svm, mus):
             "SVM, training": [(x, flat[0]) for x in (places[0], places[-1])],
             "SVM, test": [(x, flat[1]) for x in (places[0], places[-1])],
         }
-        rows.append([plot.Panel(name, "log10 of mu", "error in %", curves)])
-    drawn = plot.figure(rows, panel=(560, 220))
+        rows.append([draw.Panel(name, "log10 of mu", "error in %", curves)])
+    drawn = draw.figure(rows, panel=(560, 220))
     return {"mu": (drawn, "Training and test error of DRM against mu, and those of the SVM")}
 
 

@@ -6,10 +6,10 @@ from statistics import fmean
 import numpy as np
 
 import datasets
-from perf import plot
-from perf.study.report import spread
-from perf.study.reproduce import Page, Table, Target
+from perf import draw
+from perf.study.page import Page, Table, Target
 from perf.study.workers import Step
+from perf.text import spread
 from solvers import diversity
 from solvers.adaboost_nc import AdaBoost
 from solvers.bagging import Bagging
@@ -252,10 +252,10 @@ def _figure_2(repeats):
         max(p[0] for c in clouds.values() for p in c),
     ]
     lines = {f"vote, {name}": [(end, 100 * first[name]["vote"]) for end in ends] for name in names}
-    panel = plot.Panel(
+    panel = draw.Panel(
         "tic-tac-toe, pairs of trees", "kappa", "error, %", clouds | lines, dots=(*clouds,)
     )
-    drawn = plot.figure([[panel]])
+    drawn = draw.figure([[panel]])
     return [Table(text, titles, rows)], holding, {"kappa": (drawn, "kappa-error diagram")}
 
 
@@ -286,7 +286,7 @@ def _figure_3(records):
     for name, values in named.items():
         shown = values[::10] <= 6.0
         curves[name] = list(zip(z[::10][shown].tolist(), values[::10][shown].tolist(), strict=True))
-    drawn = plot.figure([[plot.Panel("losses", "z = y h(x)", "loss", curves)]])
+    drawn = draw.figure([[draw.Panel("losses", "z = y h(x)", "loss", curves)]])
     return (
         [Table(text, titles, rows)],
         not low,
@@ -331,10 +331,10 @@ def _figure_4(samples):
     for name in LINES:
         (u, v), b = first["lines"][name]["w"], first["lines"][name]["b"]
         curves[name] = [(-(v * height + b) / u, height) for height in (low, high)]
-    panel = plot.Panel(
+    panel = draw.Panel(
         "one sample", "first feature", "second feature", clouds | curves, dots=(*clouds,)
     )
-    drawn = plot.figure([[panel]])
+    drawn = draw.figure([[panel]])
     table = Table(text, ["line", *keys.values(), "error on new points, %"], rows)
     return [table], holding, {"margins": (drawn, "three lines between two classes")}
 

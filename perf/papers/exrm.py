@@ -10,11 +10,10 @@ from statistics import fmean, median
 import numpy as np
 
 import datasets
-from perf import plot
+from perf import draw
 from perf.study import methods, statistics
 from perf.study.experiment import Spec
-from perf.study.report import spread
-from perf.study.reproduce import (
+from perf.study.page import (
     LEGEND,
     Page,
     Printed,
@@ -26,6 +25,7 @@ from perf.study.reproduce import (
     verdict,
 )
 from perf.study.workers import Step
+from perf.text import spread
 
 REFERENCE = (
     'X. Guo, X. Wang, H. Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier", '
@@ -736,7 +736,7 @@ def lam_pictures(curves):
     def panels(solver, title, x_label, place):
         return [
             [
-                plot.Panel(f"{text}, p = {p}{title}", x_label, "error in %", {
+                draw.Panel(f"{text}, p = {p}{title}", x_label, "error in %", {
                     _members(size): [(place(lam, size), error) for lam, error in
                                      mean_curve(curves, p, size, solver, key)]
                     for size in sizes})
@@ -748,9 +748,9 @@ def lam_pictures(curves):
     paper = panels("paper", "", "lam", lambda lam, size: lam)
     best = panels("auto", ", optimum", "log10 of lam / T", lambda lam, size: math.log10(lam / size))
     return {
-        "lam": (plot.figure(paper), "Errors of Algorithm 2 on sonar against lam"),
+        "lam": (draw.figure(paper), "Errors of Algorithm 2 on sonar against lam"),
         "optimum": (
-            plot.figure(best),
+            draw.figure(best),
             "At the optimum the errors depend on lam / T only: ensembles are one machine",
         ),
     }
@@ -825,17 +825,17 @@ def speed_pictures(traces, times):
             trace = np.array(traces[p, size]["trace"])
             scaled = (trace - trace.min()) / (np.ptp(trace) or 1.0)
             lines[_members(size)] = list(enumerate(scaled.tolist(), 1))
-        falling.append(plot.Panel(f"p = {p}", "iteration", "objective, in [0, 1]", lines))
+        falling.append(draw.Panel(f"p = {p}", "iteration", "objective, in [0, 1]", lines))
         seconds = {
             _members(size): [(count, min(one["cpu_seconds"]))
                              for (k, members, count), one in times.items()
                              if (k, members) == (p, size)]
             for size in sizes
         }  # fmt: skip
-        growing.append(plot.Panel(f"p = {p}", "rows", "seconds", seconds))
+        growing.append(draw.Panel(f"p = {p}", "rows", "seconds", seconds))
     return {
-        "convergence": (plot.figure([falling]), "Objective of Algorithm 2 on ijcnn1"),
-        "time": (plot.figure([growing], log=True, x_form="{:,.0f}".format),
+        "convergence": (draw.figure([falling]), "Objective of Algorithm 2 on ijcnn1"),
+        "time": (draw.figure([growing], log="xy", x_form="{:,.0f}".format),
                  "Training time on ijcnn1, logarithmic axes"),
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import datasets
 from perf.study import experiment, html, methods, outputs, statistics, store, tables, workers
-from perf.study.report import spread
+from perf.text import spread
 
 LEVEL = 0.05  # of all tests
 ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.

@@ -1,7 +1,7 @@
 """Pages: the document and the records of a comparison to report.html.
 
 One file without scripts that asks for nothing else: it can be mailed, printed, and read on a
-telephone or in the dark. The pictures are those of perf/charts.py; the same records give the same
+telephone or in the dark. The pictures are those of perf/draw.py; the same records give the same
 bytes.
 """
 
@@ -11,8 +11,9 @@ from collections import Counter
 from html import escape
 from statistics import fmean
 
-from perf import charts
+from perf import draw
 from perf.study import methods, outputs, report, statistics, tables, workers
+from perf.text import duration, mean_std, plain, span, tick
 
 POINTS = 6000  # dots in all kappa-error diagrams together, at most
 NONE = "\u2013"  # where there is no number
@@ -134,7 +135,7 @@ def page(document, records):
     links = [f'<a href="#{key}">{text(words)}</a>' for key, (words, _) in parts.items()]
     body = [f'<section id="{key}">\n<h2>{text(words)}</h2>\n{inside}\n</section>'
             for key, (words, inside) in parts.items()]  # fmt: skip
-    colours = "".join(f".h{k} {{ color: var(--h{k}); }}\n" for k in range(charts.HUES))
+    colours = "".join(f".h{k} {{ color: var(--h{k}); }}\n" for k in range(draw.HUES))
     lines = [
         f"{HEAD}<title>{text(title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n<body>",
         f"<header>\n<h1>{text(title)}</h1>\n<p>{text(_protocol(document))}</p>",
@@ -188,11 +189,13 @@ def _questions(document):
         if None not in values:
             change, low, high = (100 * value for value in values)
             name = ": ".join([*where, answer["question"]])
-            rows.append(charts.Row(name, answer["verdict"], change, low, high))
+            rows.append(draw.Row(name, answer["verdict"], change, low, high))
     label = f"change of the {document['title']} in points"
     parts = [_table(found, tables.explained(document), words=(1, 2) if several else (1,))]
     if rows:
-        drawn = charts.rows("Changes by diversity, with their intervals", label, rows, line=(0.0,))
+        drawn = draw.row_chart(
+            "Changes by diversity, with their intervals", label, rows, line=(0.0,)
+        )
         parts.append(_figure(drawn, "The same as a picture: a range that crosses the line at 0 "
                                     "may be chance."))  # fmt: skip
     return f"<h3>Does diversity help?</h3>\n{_beside(*parts)}"
@@ -222,13 +225,13 @@ def _ranks(across):
     names, ranks, gap = across["methods"], across["ranks"], across["critical_difference"]
     order = sorted(range(len(names)), key=ranks.__getitem__)
     best, places = ranks[order[0]], {k: place for place, k in enumerate(order, 1)}
-    rows = [charts.Row("critical difference", f"{gap:.2f}", None, best, best + gap)]
+    rows = [draw.Row("critical difference", f"{gap:.2f}", None, best, best + gap)]
     for k in order:
         kind = "best" if k == order[0] else "dot"
-        rows.append(charts.Row(names[k], f"{ranks[k]:.2f}", ranks[k], kind=kind))
+        rows.append(draw.Row(names[k], f"{ranks[k]:.2f}", ranks[k], kind=kind))
     groups = [(places[group[0]], places[group[-1]]) for group in statistics.cliques(ranks, gap)]
     ends = 1, max(len(names), best + gap)
-    drawn = charts.rows("Critical-difference diagram of the average ranks", "average rank", rows,
+    drawn = draw.row_chart("Critical-difference diagram of the average ranks", "average rank", rows,
                         line=(best, best + gap), brackets=groups, scale=ends)  # fmt: skip
     said = "Critical-difference diagram: average ranks, 1 is the best. Methods that a bar at the "
     said += "right joins are not told apart by Nemenyi's test, 5 %: their ranks differ by no more "
@@ -245,7 +248,7 @@ def _set(document, one):
     """One set: facts, the table, error bars and, of few sets, all pairs."""
     if one["rows"] is None:
         return "<p>No method came to an end.</p>"
-    train, test = report.span(one["train_rows"]), report.span(one["test_rows"])
+    train, test = span(one["train_rows"]), span(one["test_rows"])
     facts = f"{report.contents(one)}; {train} rows for training and {test} for testing."
     parts = [f"<p>{text(facts)}</p>"]
     parts += [f"<p>{text(note)}</p>" for note in one["notes"]]
@@ -273,12 +276,12 @@ def _error_bars(document, one):
         low, high = (None, None) if std is None else (middle - 100 * std, middle + 100 * std)
         kind = "base" if row is None else "best" if name == one["best"] else "dot"
         same = row and kind != "best" and tables.alike(row, one, document["level"])
-        value = _plus(report.mean(score, 100)) + " =" * bool(same)
-        rows.append(charts.Row(name, value, middle, low, high, kind=kind))
+        value = _plus(mean_std(score, 100)) + " =" * bool(same)
+        rows.append(draw.Row(name, value, middle, low, high, kind=kind))
     if not rows:
         return ""
     label = f"{document['title']} in %"
-    drawn = charts.rows(f"{label} of the methods on {one['name']}", label, rows)
+    drawn = draw.row_chart(f"{label} of the methods on {one['name']}", label, rows)
     spread = "" if rows[0].low is None else ", \xb1 one standard deviation over the splits"
     said = f"Mean {label}{spread}; the diamond is the best, = is not told apart from it"
     return _figure(drawn, said + ("; the ring is no method." if member else "."))
@@ -326,20 +329,13 @@ def _times(document):
     for name, times in each.items():
         at, kind = fmean(times), "best" if name == quick else "dot"
         dots = tuple(times) if len(document["sets"]) > 1 else ()
-        rows.append(charts.Row(name, tables.seconds(at), at, dots=dots, kind=kind))
-    drawn = charts.rows("Time of a fit of each method", "seconds for one fit, logarithmic", rows,
-                        form=_duration, log=True)  # fmt: skip
+        rows.append(draw.Row(name, duration(at), at, dots=dots, kind=kind))
+    drawn = draw.row_chart("Time of a fit of each method", "seconds for one fit, logarithmic", rows,
+                        form=tick, log=True)  # fmt: skip
     many = "; small dots: the data sets, large: their mean" * (len(document["sets"]) > 1)
     tuning = " Choosing parameters is not included." * document["protocol"]["tuned"]
     said = f"Median time of one fit over the splits{many}. The diamond is the quickest.{tuning}"
     return _figure(drawn, said)
-
-
-def _duration(given):
-    for size, unit in ((1, "s"), (1e-3, "ms")):
-        if given >= size:
-            return f"{given / size:g} {unit}"
-    return f"{given / 1e-6:g} \xb5s"
 
 
 # -- kappa and error -------------------------------------------------------------------------------
@@ -362,7 +358,7 @@ def _cloud(number, record, most):
     means = record["diversity"]
     centre = means["kappa"], 100 * means["member_error"]
     step = -(-len(points) // most)
-    return charts.Cloud(number, points[::step], centre, 100 * record["test_error"])
+    return draw.Cloud(number, points[::step], centre, 100 * record["test_error"])
 
 
 def _name(record):
@@ -382,11 +378,11 @@ def _diagrams(document, clouds):
     if any(data in several for data in clouds):
         said += " Of more than two classes kappa is that of right and wrong answers."
     shown = sorted({cloud.number for some in clouds.values() for cloud in some})
-    keys = [f'<li><b class="h{k % charts.HUES}">\u25cf {k + 1}</b> '
+    keys = [f'<li><b class="h{k % draw.HUES}">\u25cf {k + 1}</b> '
             f"{text(document['methods'][k])}</li>" for k in shown]  # fmt: skip
     parts = []
     for data, some in clouds.items():
-        drawn = charts.scatter(f"Kappa-error diagram of {data}", some)
+        drawn = draw.kappa_error_chart(f"Kappa-error diagram of {data}", some)
         parts.append(_figure(drawn, data))
     legend = f'<ul class="legend">{"".join(keys)}</ul>'
     return f'<p>{said}</p>\n{legend}\n<div class="panels">\n{"".join(parts)}\n</div>'
@@ -429,7 +425,7 @@ def _choices(document):
 
 def text(given):
     """Escape a text, so that nothing in it is read as HTML or moves what stands beside it."""
-    return escape(outputs.plain(given))
+    return escape(plain(given))
 
 
 def _breakable(given):

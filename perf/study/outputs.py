@@ -11,7 +11,9 @@ import re
 import signal
 import sys
 
+from perf.draw import as_matplotlib, need_matplotlib
 from perf.study import methods
+from perf.text import plain
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
 IN_FOLDER = (  # what --out DIR will hold
@@ -48,6 +50,8 @@ def picture(path):
     """The same for a figure."""
     if not path.lower().endswith((".png", ".pdf", ".svg")):
         raise argparse.ArgumentTypeError(f"{path} must end in .png, .pdf or .svg")
+    if not path.lower().endswith(".svg"):
+        need_matplotlib()
     return output(path)
 
 
@@ -80,11 +84,6 @@ def check(args):
             same = os.path.samefile(one, two)
         if same and other in OUTPUTS:
             raise ValueError(f"--{other} would overwrite --{flag}, {one}; choose another name")
-
-
-def plain(text):
-    """Escape what could move the cursor or break the line."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def interrupted(stop):
@@ -134,12 +133,10 @@ def write_json(path, document):
     write_text(path, json.dumps(document, indent=1))
 
 
-def tell(args, result, text):
-    """Draw the picture of a run, write its document to the file of --json, print its report."""
-    if picture := result.get("picture"):
-        from perf.study import figures
-
-        write_figure(args.plot, figures.draw(picture))
+def tell(args, result, text, drawn=None):
+    """Write the drawing of a run and its document, print its report."""
+    if drawn:
+        write_drawing(args.plot, drawn)
     if args.json:
         write_json(args.json, result)
     if not args.quiet:
@@ -155,6 +152,14 @@ def write_csv(path, table):
 def write_text(path, text):
     with write(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def write_drawing(path, svg):
+    """Write a drawing as the end of its path says."""
+    if path.lower().endswith(".svg"):
+        write_text(path, svg)
+    else:
+        write_figure(path, as_matplotlib(svg))
 
 
 def write_figure(path, figure):

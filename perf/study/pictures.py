@@ -1,16 +1,16 @@
 """Pictures of one method: what --plot is to show, as records that survive JSON.
 
     records = list(experiment.trials(spec, data=data, look=look("members", data)))
-    figure = figures.draw(collect("members", records))
+    svg = draw.picture(collect("members", records))
 
 There are two sorts. Convergence, members, margins and boundary look at the models of a run, trial
 by trial. The effect of a parameter and the training time come from experiments besides the run:
 
     others = list(run(plan("lam", spec, data), data))
-    figure = figures.draw(collect("lam", records, others))
+    svg = draw.picture(collect("lam", records, others))
 
 A picture is a dict: its kind, the method, the data, the number of trials, and the figures of every
-trial. perf/study/figures.py draws it, and needs nothing else.
+trial. perf/draw.py draws it, and needs nothing else.
 """
 
 import functools
@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from perf.study import experiment, figures, methods
+from perf.study import experiment, methods
 
 SOLVERS = {  # values of `solver` whose convergence is shown side by side; others have one way only
     "ExRM": ("paper", "alm", "auto"),
@@ -57,7 +57,6 @@ def plan(kind, spec, data):
     """Refuse a picture that cannot be drawn; list the experiments it needs besides the run."""
     if kind is None:
         return []
-    figures.need_matplotlib()
     if kind in LOOKS:
         experiment.need_two_classes(data, spec.data, f"the picture {kind!r}")
         if kind == "boundary" and data.X.shape[1] != 2:

@@ -6,17 +6,26 @@ else goes into a text, so that a run can be reported again without being run aga
 """
 
 import itertools
-import math
-import re
 import statistics
-import textwrap
 
 import datasets
 from perf.study.methods import shown, walk
-from perf.study.outputs import plain
+from perf.text import (
+    INDENT,
+    WIDTH,
+    abbreviate,
+    columns,
+    duration,
+    entry,
+    fill,
+    mean_std,
+    percent,
+    plain,
+    span,
+    spread,
+)  # fmt: skip
 from solvers import METHODS
 
-WIDTH, INDENT = 80, 17  # of a line, and of the texts, which stand to the right of their labels
 NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
 LISTED = 8  # classes that are listed before the others are only counted
 CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
@@ -114,51 +123,7 @@ def summarise(trials):
     return spreads
 
 
-def spread(values):
-    mean = sum(values) / len(values)
-    squares = sum((value - mean) ** 2 for value in values)
-    std = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
-    return {"mean": mean, "std": std, "min": min(values), "max": max(values)}
-
-
 # -- texts -----------------------------------------------------------------------------------------
-
-
-def fill(text, start="", whole=False):
-    """Break a text into lines; whole: words are left whole, as the names of files should be."""
-    text = re.sub(r"(?<=\d) (?=%)", "\0", plain(text))  # a number and its % stay together
-    return textwrap.fill(
-        text, WIDTH, initial_indent=start, subsequent_indent=" " * INDENT,
-        break_long_words=not whole, break_on_hyphens=False,
-    ).replace("\0", " ")  # fmt: skip
-
-
-def entry(label, text, whole=False):
-    """Lay out a text beside its label."""
-    return fill(text, f"  {label:<{INDENT - 2}}", whole)
-
-
-def cut(name, limit):
-    """Shorten a name in its middle: both ends may be what tells it from others."""
-    name = plain(name)
-    half = (limit - 2) // 2
-    return name if len(name) <= limit else f"{name[:half]}..{name[-half:]}"
-
-
-def percent(share):
-    return f"{100 * share:.1f} %"
-
-
-def span(figures, form="{} to {}"):
-    low, high = figures["min"], figures["max"]
-    return f"{low}" if low == high else form.format(low, high)
-
-
-def mean(figures, factor=1.0, digits=1, unit=""):
-    """Write a mean and, of several trials, its standard deviation."""
-    std = figures["std"]
-    more = "" if std is None else f" +- {std * factor:.{digits}f}"
-    return f"{figures['mean'] * factor:.{digits}f}{unit}{more}"
 
 
 def measures(differ):
@@ -170,25 +135,12 @@ def measures(differ):
     }
 
 
-def table(rows, width):
-    """Align columns, the first to the left; None if they are wider than `width`."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    gap = "  " if sum(widths) + 2 * len(widths) - 2 <= width else " "
-    if sum(widths) + len(gap) * (len(widths) - 1) > width:
-        return None
-    first, *others = widths
-    return [
-        gap.join([f"{name:<{first}}", *(f"{c:>{w}}" for c, w in zip(cells, others, strict=True))])
-        for name, *cells in rows
-    ]
-
-
 # -- parts of a report -----------------------------------------------------------------------------
 
 
 def contents(data):
     """Say what a data set holds."""
-    listed = [f"{cut(name, NAME)} ({count})" for name, count in data["classes"].items()]
+    listed = [f"{abbreviate(name, NAME)} ({count})" for name, count in data["classes"].items()]
     if len(listed) > LISTED:
         listed[LISTED - 1 :] = [f"{len(listed) - LISTED + 1} more"]
     *others, last = listed
@@ -198,7 +150,7 @@ def contents(data):
 
 def head(title, data):
     """Say what was trained on what."""
-    text = f"{title} on {cut(data['name'], 40)}: {contents(data)}"
+    text = f"{title} on {abbreviate(data['name'], 40)}: {contents(data)}"
     return [fill(text), *(entry("note", note) for note in data["notes"])]
 
 
@@ -251,13 +203,13 @@ def parameters(model):
 
 def scores(summary, trials, classes):
     """Report further scores than the error, and which classes are confused."""
-    text = mean(summary["balanced_error"], 100, 1, " %")
+    text = mean_std(summary["balanced_error"], 100, 1, " %")
     lines = [entry("balanced error", f"{text} (mean of the error of each class)")]
     if "auc" in summary:
-        text = f"{mean(summary['auc'], 1, 3)} (1: perfect order of the rows, 0.5: chance)"
+        text = f"{mean_std(summary['auc'], 1, 3)} (1: perfect order of the rows, 0.5: chance)"
         lines.append(entry("area under ROC", text))
     if "train_error" in summary:
-        lines.append(entry("train error", mean(summary["train_error"], 100, 1, " %")))
+        lines.append(entry("train error", mean_std(summary["train_error"], 100, 1, " %")))
     return lines + confusion(classes, *counted(trials), len(trials))
 
 
@@ -277,11 +229,11 @@ def confusion(classes, matrix, refused, count):
     """Draw the confusion matrix; of too many classes, list what is confused most often."""
     rows = f"{sum(map(sum, matrix)) + sum(refused)} rows"
     rows += f", the test rows of the {count} trials together" if count > 1 else ""
-    names = [cut(name, TITLE) for name in classes]
+    names = [abbreviate(name, TITLE) for name in classes]
     cells = [["predicted", *names, *["rejected"] * any(refused)]]
     for name, counts, none in zip(names, matrix, refused, strict=True):
         cells.append([f"true {name}", *map(str, counts), *[str(none)] * any(refused)])
-    if drawn := table(cells, WIDTH - INDENT):
+    if drawn := columns(cells, WIDTH - INDENT):
         return [entry("confusion", rows), *(f"{'':{INDENT}}{line}" for line in drawn)]
     found = [(-count, i, j) for i, counts in enumerate(matrix) for j, count in enumerate(counts)]
     often = sorted(pair for pair in found if pair[1] != pair[2] and pair[0])[:CONFUSIONS]
@@ -295,7 +247,7 @@ def caution(trials, who=""):
     alike = [trial["predicted"] for trial in trials if len(trial["predicted"]) == 1]
     if not alike:
         return []
-    names = " or ".join(dict.fromkeys(repr(cut(name, NAME)) for (name,) in alike))
+    names = " or ".join(dict.fromkeys(repr(abbreviate(name, NAME)) for (name,) in alike))
     times = f" in {len(alike)} of {len(trials)} trials" if len(trials) > 1 else ""
     text = f"{who}only one class, {names}, is ever predicted{times}"
     return [entry("warning", f"{text}; --class-weight balanced may help")]
@@ -378,13 +330,12 @@ def method_report(result, plot=None):
         compiled = "workers compile, or load from their cache, within it"
     refused, total = sum(counted(trials)[1]), sum(trial["test_rows"] for trial in trials)
     seconds = statistics.median(trial["fit_seconds"] for trial in trials)
-    time = f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
-    time += " (median)" if len(trials) > 1 else ""
+    time = duration(seconds) + (" (median)" if len(trials) > 1 else "")
     lines = [
         *head(result["method"], result["data"]),
         protocol(result, summary),
         *parameters(result["model"]),
-        entry("test error", f"{mean(summary['test_error'], 100, 1, ' %')} ({majority})"),
+        entry("test error", f"{mean_std(summary['test_error'], 100, 1, ' %')} ({majority})"),
         *([rejected(refused, total)] if refused else []),
         *scores(summary, trials, result["data"]["classes"]),
         *ensemble(result),
@@ -412,7 +363,7 @@ def diversity_report(result, plot=None):
         if differ := run["summary"].get("diversity"):
             row += [text.removesuffix(" %") for text in measures(differ).values()]
         rows.append(row + ["-"] * (len(cells) - len(row)))
-    drawn = table(rows, WIDTH - 2)
+    drawn = columns(rows, WIDTH - 2)
     first = next(iter(runs.values()))["summary"]
     lines = [
         *head("diversity", result["data"]),
@@ -438,11 +389,11 @@ def predict_report(record, path):
     """Report the predictions that were written to `path`."""
     names, data, titles = record["names"], record["data"], record["columns"]
     over = f" over {', '.join(names[1:])}" if names[1:] else ""
-    text = f"{names[0]}{over}, trained on {cut(record['trained_on'], 40)}, applied to"
-    text += f" {cut(data['name'], 40)}: {data['rows']} rows"
+    text = f"{names[0]}{over}, trained on {abbreviate(record['trained_on'], 40)}, applied to"
+    text += f" {abbreviate(data['name'], 40)}: {data['rows']} rows"
     lines = [fill(text)]
     lines += [entry("note", note) for note in data["notes"] + record["notes"]]
-    rule = f"decision >= 0 means class {cut(data['classes'][1], NAME)}"
+    rule = f"decision >= 0 means class {abbreviate(data['classes'][1], NAME)}"
     rule = rule if "decision" in titles else "the largest decision wins"
     soft = "; with probabilities" if f"probability {data['classes'][0]}" in titles else ""
     lines.append(entry("predictions", f"written to {path}; {rule}{soft}", whole=True))

@@ -1,12 +1,23 @@
 """Tables: the document of a comparison to text of 80 columns, Markdown, CSV and LaTeX."""
 
 import re
-import textwrap
 from itertools import starmap
 from statistics import fmean
 
 from perf.study import outputs
-from perf.study.report import WIDTH, cut, entry, fill, head, mean, protocol, span, table, warned
+from perf.study.report import head, protocol, warned
+from perf.text import (
+    WIDTH,
+    abbreviate,
+    columns,
+    duration,
+    entry,
+    fill,
+    markdown,
+    mean_std,
+    plain,
+    span,
+)  # fmt: skip
 
 NAME = 26  # letters of a method in the text
 LISTED = 3  # names in a sentence before the others are only counted
@@ -33,13 +44,6 @@ SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": "$<$", ">": "$>$", 
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def seconds(given):
-    """Write a time with its unit."""
-    if given < 1:
-        return f"{1e3 * given:.2f} ms" if given < 0.1 else f"{1e3 * given:.0f} ms"
-    return f"{given:.2f} s" if given < 100 else f"{given:.0f} s"
-
-
 def points(given):
     return f"{100 * given:+.1f}"
 
@@ -61,9 +65,9 @@ def rows(one, level):
             mark = " =" if alike(row, one, level) and row["method"] != one["best"] else ""
             rank = "-" if row["rank"] is None else f"{row['rank']:g}{mark}"
             cells |= {
-                "score": mean(row["score"], 100),
+                "score": mean_std(row["score"], 100),
                 "rank": rank,
-                "time": seconds(row["fit_seconds"]),
+                "time": duration(row["fit_seconds"]),
                 "members": span(row["members"], "{}-{}"),
                 "disagreement": f"{100 * differ['mean']:.1f}" if differ else "-",
                 "best_member": f"{100 * member['mean']:.1f}" if member else "-",
@@ -72,7 +76,7 @@ def rows(one, level):
             cells["score"] = "failed"
         found.append(cells)
     for name, figures in one["baselines"].items():
-        found.append(dict.fromkeys(TITLES, "-") | {"method": name, "score": mean(figures, 100)})
+        found.append(dict.fromkeys(TITLES, "-") | {"method": name, "score": mean_std(figures, 100)})
     return found
 
 
@@ -108,7 +112,7 @@ def adjusted(across, name):
 
 def listing(names):
     """Join names; of many, the last are counted."""
-    names = [cut(name, 40) for name in names]
+    names = [abbreviate(name, 40) for name in names]
     if len(names) > LISTED + 1:
         names = [*names[:LISTED], f"{len(names) - LISTED} more"]
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
@@ -148,8 +152,8 @@ def _on_times(document):
     (quick, few), *_, (slow, many) = sorted(
         ((name, fmean(each)) for name, each in times.items()), key=lambda pair: pair[1]
     )
-    return [f"Quickest to train is {quick}, {seconds(few)} for one fit, slowest {slow}, "
-            f"{seconds(many)}."]  # fmt: skip
+    return [f"Quickest to train is {quick}, {duration(few)} for one fit, slowest {slow}, "
+            f"{duration(many)}."]  # fmt: skip
 
 
 def _on_one(document):
@@ -232,7 +236,7 @@ def verdicts(document):
     """One line for each question of a comparison, below what the lines mean."""
     if not document["questions"]:
         return []
-    lines = [paragraph(f"Does diversity help? {explained(document)}")]
+    lines = [fill(f"Does diversity help? {explained(document)}", indent=0)]
     for answer in document["questions"]:
         where = f"{answer['data']}: " if len(document["sets"]) == 2 else ""
         figures = "a method failed"
@@ -267,16 +271,10 @@ def text(document):
         )
     lines += warned(document["warnings"])
     lines += [entry("failed", said) for said in failures(document)]
-    lines += ["", paragraph(" ".join(sentences(document)))]
+    lines += ["", fill(" ".join(sentences(document)), indent=0)]
     if document["questions"]:
         lines += ["", *verdicts(document)]
     return "\n".join(lines)
-
-
-def paragraph(said):
-    """Break sentences into lines; a number and its % stay together."""
-    said = re.sub(r"(?<=\d) (?=%)", "\0", outputs.plain(said))
-    return textwrap.fill(said, WIDTH, break_on_hyphens=False).replace("\0", " ")
 
 
 def _block(document, one):
@@ -304,8 +302,8 @@ def _drawn(found):
     parts = [re.fullmatch(r"(.*?)(?: (?=\S+$)(.*))?", title).groups("") for title in titles]
     above = [list(line) for line in zip(*parts, strict=True)]
     for limit in range(NAME, 1, -1):
-        cells = above + [[cut(name, limit), *figures] for name, *figures in others]
-        if drawn := table(cells, WIDTH - 2):
+        cells = above + [[abbreviate(name, limit), *figures] for name, *figures in others]
+        if drawn := columns(cells, WIDTH - 2):
             break
     return [f"  {line}".rstrip() for line in drawn]
 
@@ -355,7 +353,7 @@ def csv(document):
     return [["" if cell is None else cell for cell in row] for row in found]
 
 
-def markdown(document):
+def page(document):
     """The tables and sentences of a comparison in Markdown."""
     lines = []
     for one in document["sets"]:
@@ -372,13 +370,13 @@ def markdown(document):
 
 
 def _escaped(text):
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", outputs.plain(text))
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", plain(text))
 
 
 def _piped(found):
+    """Lines of a Markdown table of texts, titles first."""
     titles, *others = ([_escaped(cell) for cell in row] for row in found)
-    rule = ["---", *["---:"] * (len(titles) - 1)]
-    return [f"| {' | '.join(row)} |" for row in (titles, rule, *others)]
+    return markdown(titles, others, right=True)
 
 
 def latex(document):
@@ -386,7 +384,7 @@ def latex(document):
     lines = []
     for one in document["sets"]:
         found = [headings(document), *(list(row.values()) for row in rows(one, document["level"]))]
-        lines += [f"% {outputs.plain(one['data'])}", *_tabular(found, one["data"])]
+        lines += [f"% {plain(one['data'])}", *_tabular(found, one["data"])]
     if found := overall(document):
         lines += _tabular(found, f"all {len(document['sets'])} data sets")
     return "\n".join(lines)
@@ -413,11 +411,11 @@ def _tabular(found, caption):
 
 def tex(text):
     """Escape what LaTeX reads as commands."""
-    return "".join(SPECIAL.get(sign, sign) for sign in outputs.plain(text))
+    return "".join(SPECIAL.get(sign, sign) for sign in plain(text))
 
 
 def write(folder, document):
     """Write table.md, table.csv and table.tex."""
     outputs.write_csv(f"{folder}/table.csv", csv(document))
-    outputs.write_text(f"{folder}/table.md", markdown(document))
+    outputs.write_text(f"{folder}/table.md", page(document))
     outputs.write_text(f"{folder}/table.tex", latex(document))

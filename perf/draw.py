@@ -1,0 +1,742 @@
+"""Drawings as SVG text, written with the standard library alone: equal bytes everywhere.
+
+    svg = figure([[Panel("sonar", "rows", "seconds", {"ours": [(10, 1.0), (20, 2.1)]})]])
+    svg = picture(record)             what --plot shows, from a record of perf/study/pictures.py
+    svg = row_chart(title, ...)       a chart inside report.html, whose style sheet colours it
+    as_matplotlib(svg).savefig(...)   a drawing as .png or .pdf
+
+Curves differ in colour, dashes and marker, so that a grey print can be read. The legend stands
+beside the panels. Charts of report.html are WIDE units wide, as a phone is: names stand above
+their marks and are broken into lines.
+"""
+
+import bisect
+import itertools
+import math
+import re
+import statistics
+import textwrap
+from collections.abc import Mapping
+from html import escape
+from types import MappingProxyType
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from perf.text import abbreviate, plain
+
+STYLES = (  # colour, dashes, marker
+    ("#000000", "", "circle"),
+    ("#0072b2", "7 3", "square"),
+    ("#d55e00", "2 3", "triangle"),
+    ("#009e73", "10 3 2 3", "diamond"),
+    ("#8c3f7a", "4 2", "circle"),
+    ("#7f6000", "1 2", "square"),
+)
+LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # pixels around and between panels
+LETTER = 6.8  # pixels per letter of 12 pixels' height, on average
+SIZE, LINE = 12, 16  # heights of letters and of lines of text
+NOTHING = MappingProxyType({})
+ANCHOR = 'text-anchor="start"'
+GUIDE = 'fill="none" stroke="#737373" stroke-dasharray="1 3"'  # lines that are no curves
+
+
+class Panel(NamedTuple):
+    """One pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: dict  # name: [(x, y), ...]
+    bands: Mapping = NOTHING  # name of a curve: [(x, low, high), ...], shaded
+    dots: tuple = ()  # names of the curves that are points without a line
+    shapes: Mapping = NOTHING  # name: (SVG attributes, [[(x, y), ...], ...]), lines below curves;
+    # infinite coordinates are ends of the axes; "" has no place in the legend
+
+
+class Map(NamedTuple):
+    """A square of cells, some of them shaded, with points of two kinds on it."""
+
+    title: str
+    shaded: list  # [row from below, first column, last column + 1], ...
+    dots: list  # (x, y) in cells
+    crosses: list
+
+
+class Scale(NamedTuple):
+    """An axis: values from low to high stand at pixels from start to end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool
+
+    def at(self, value):
+        if math.isinf(value):
+            return self.start if value < 0 else self.end
+        low, high = self.low, self.high
+        if self.log:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        return self.start + (self.end - self.start) * (value - low) / (high - low)
+
+    def ticks(self):
+        """Values to label: round ones, about four of them."""
+        if self.log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            for digits in ((1,), (1, 3), (1, 2, 5)):
+                values = [float(f"{digit}e{power}") for power in powers for digit in digits]
+                values = [value for value in values if self.low <= value <= self.high]
+                if len(values) >= 3:
+                    break
+            return values[:: len(values) // 8 + 1]
+        rough = (self.high - self.low) / 4
+        power = 10.0 ** math.floor(math.log10(rough))
+        spacing = power * min((1, 2, 5, 10), key=lambda digit: abs(digit * power - rough))
+        first, last = math.ceil(self.low / spacing), math.floor(self.high / spacing)
+        return [k * spacing for k in range(first, last + 1)]
+
+
+def limits(values, log):
+    """Smallest and largest value, with some air around; at least a decade if logarithmic."""
+    low, high = min(values), max(values)
+    if log:
+        air = max((high / low) ** 0.07, (10.0 * low / high) ** 0.5)
+        return low / air, high * air
+    air = 0.06 * (high - low) or 1.0
+    return low - air, high + air
+
+
+def banded(x, runs, low=-math.inf, high=math.inf):
+    """Curve of the means of runs, one list of len(x) values each, and band of +- their std.
+
+    The band is clipped to [low, high].
+    """
+    curve, band = [], []
+    for at, values in zip(x, zip(*runs, strict=True), strict=True):
+        mean = statistics.fmean(values)
+        std = statistics.stdev(values) if len(values) > 1 else 0.0
+        curve.append((at, mean))
+        band.append((at, max(mean - std, low), min(mean + std, high)))
+    return curve, band
+
+
+# -- panels ----------------------------------------------------------------------------------------
+
+
+def figure(
+    rows, log="", x_form="{:g}".format, y_form="{:g}".format, panel=(420, 260), title=(), include=()
+):
+    """Return the SVG of rows of panels with a legend beside them; a row shares its y axis.
+
+    Parameters
+    ----------
+    rows : lists of Panel
+    log : "", "x", "y" or "xy", the axes that are logarithmic
+    x_form, y_form : functions that write the numbers of an axis
+    panel : width and height of a panel in pixels
+    title : lines above all panels
+    include : values that every y axis shows
+    """
+    panels = list(itertools.chain(*rows))
+    names = list(dict.fromkeys(name for one in panels for name in one.curves))
+    styles = {name: STYLES[k % len(STYLES)] for k, name in enumerate(names)}
+    lines = {k: look for one in panels for k, (look, _) in one.shapes.items() if k}
+    (wide, high), above = panel, LINE * len(title) + 4 * bool(title)
+    right = LEFT + len(rows[0]) * (wide + BETWEEN)
+    width = right + 60 + LETTER * max(map(len, [*names, *lines]))
+    elements = [_text(LEFT, LINE * k, text, ANCHOR) for k, text in enumerate(title, 1)]
+    for i, row in enumerate(rows):
+        top = above + i * (TOP + high + BOTTOM) + TOP
+        ends = limits([*_coordinates(row, 1), *include], "y" in log)
+        y = Scale(*ends, top + high, top, "y" in log)
+        for j, one in enumerate(row):
+            left = LEFT + j * (wide + BETWEEN)
+            x = Scale(*limits([*_coordinates([one], 0)], "x" in log), left, left + wide, "x" in log)
+            elements += _axes(one, x, y, x_form, y_form if j == 0 else None)
+            elements += _contents(one, x, y, styles)
+    dotted = {name for one in panels for name in one.dots}
+    for k, name in enumerate([*names, *lines]):
+        at = above + TOP + 10 + 22 * k
+        if name in dotted:
+            elements += _dots([(right + 17, at)], styles[name])
+        elif name in styles:
+            elements += _curve([(right, at), (right + 34, at)], styles[name])
+        else:
+            elements.append(_path([[(right, at), (right + 34, at)]], lines[name]))
+        elements.append(_text(right + 44, at + 4, name, ANCHOR))
+    return _document(width, above + len(rows) * (TOP + high + BOTTOM), elements)
+
+
+def maps(row, cells, side=280):
+    """Return the SVG of maps with `cells` cells per side, next to each other; `side` in pixels."""
+    elements, unit = [], side / cells
+    for k, one in enumerate(row):
+        left = BETWEEN + k * (side + BETWEEN)
+        elements.append(_text(left + side / 2, TOP - 10, one.title, 'text-anchor="middle"'))
+        elements.append(
+            f'<g transform="translate({left} {TOP + side}) scale({unit:.4f} {-unit:.4f})" '
+            'fill="none">'
+        )
+        runs = "".join(f"M{first} {y}h{last - first}v1h{first - last}z"
+                       for y, first, last in one.shaded)  # fmt: skip
+        elements.append(f'<path d="{runs}" fill="#c9dff0"/>')
+        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in one.dots)
+        look = 'stroke="#000000" stroke-width="2" stroke-linecap="round"'
+        elements.append(f'<path d="{dots}" {look}/>')
+        crosses = "".join(f"M{x - 1:.1f} {y:.1f}h2m-1 -1v2" for x, y in one.crosses)
+        elements.append(f'<path d="{crosses}" stroke="#d55e00" stroke-width="0.5"/>')
+        elements.append(f'<path d="M0 0h{cells}v{cells}h-{cells}z" stroke="#555555"/></g>')
+    return _document(BETWEEN + len(row) * (side + BETWEEN), TOP + side + BETWEEN, elements)
+
+
+def _document(width, height, elements):
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}">'
+    )
+    ground = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
+    return "\n".join([head, ground, *elements, "</svg>"]) + "\n"
+
+
+def _coordinates(row, axis):
+    """All finite coordinates of a row of panels on an axis, 0 or 1."""
+    for one in row:
+        yield from (point[axis] for curve in one.curves.values() for point in curve)
+        if axis:
+            yield from (y for band in one.bands.values() for _, *ends in band for y in ends)
+        lines = itertools.chain(*(some for _, some in one.shapes.values()))
+        yield from (point[axis] for line in lines for point in line if math.isfinite(point[axis]))
+
+
+def _axes(one, x, y, x_form, y_form):
+    """Frame, grid and labels of a panel; without y_form the y axis has no labels."""
+    elements, middle = [], 'text-anchor="middle"'
+    for value in x.ticks():
+        at = x.at(value)
+        elements.append(_line(at, y.start, at, y.end, 'stroke="#dddddd"'))
+        elements.append(_text(at, y.start + 17, x_form(value), middle))
+    for value in y.ticks():
+        at = y.at(value)
+        elements.append(_line(x.start, at, x.end, at, 'stroke="#dddddd"'))
+        if y_form:
+            elements.append(_text(x.start - 7, at + 4, y_form(value), 'text-anchor="end"'))
+    elements.append(
+        f'<rect x="{x.start:.1f}" y="{y.end:.1f}" width="{x.end - x.start:.1f}" '
+        f'height="{y.start - y.end:.1f}" fill="none" stroke="#555555"/>'
+    )
+    centre = (x.start + x.end) / 2
+    elements.append(_text(centre, y.end - 10, one.title, middle))
+    elements.append(_text(centre, y.start + 36, one.x_label, middle))
+    if y_form:
+        at, label = (y.start + y.end) / 2, x.start - 66
+        turn = f'{middle} transform="rotate(-90 {label:.1f} {at:.1f})"'
+        elements.append(_text(label, at, one.y_label, turn))
+    return elements
+
+
+def _contents(one, x, y, styles):
+    """Shapes, bands and curves of a panel."""
+    elements = []
+    for look, lines in one.shapes.values():
+        elements.append(_path([[(x.at(a), y.at(b)) for a, b in line] for line in lines], look))
+    for name, band in one.bands.items():
+        edge = [(a, low) for a, low, _ in band] + [(a, high) for a, _, high in reversed(band)]
+        points = _points([(x.at(a), y.at(b)) for a, b in edge])
+        look = f'fill="{styles[name][0]}" fill-opacity="0.13"'
+        elements.append(f'<polygon points="{points}" {look}/>')
+    for name, curve in one.curves.items():
+        points = [(x.at(a), y.at(b)) for a, b in curve]
+        elements += (_dots if name in one.dots else _curve)(points, styles[name])
+    return elements
+
+
+def _curve(points, style):
+    """A line through the points and a marker on each; of many points, on a few."""
+    colour, dashes, marker = style
+    dash = f' stroke-dasharray="{dashes}"' if dashes else ""
+    look = f'fill="none" stroke="{colour}" stroke-width="2"{dash}'
+    line = f'<polyline points="{_points(points)}" {look}/>'
+    return [line, *(_marker(x, y, colour, marker) for x, y in points[:: len(points) // 8 + 1])]
+
+
+def _dots(points, style):
+    """A small marker on each point, no line."""
+    colour, _, marker = style
+    shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
+    return [f'<g fill-opacity="0.5">{shapes}</g>']
+
+
+def _marker(x, y, colour, kind):
+    if kind == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
+    shapes = {
+        "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+        "triangle": ((0, -5), (5, 4), (-5, 4)),
+        "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
+    }
+    return (
+        f'<polygon points="{_points([(x + a, y + b) for a, b in shapes[kind]])}" fill="{colour}"/>'
+    )
+
+
+# -- elements of SVG -------------------------------------------------------------------------------
+
+
+def _points(points):
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _path(lines, look):
+    """Several lines as one element."""
+    steps = "".join("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line) for line in lines)
+    return f'<path d="{steps}" {look}/>'
+
+
+def _line(x1, y1, x2, y2, look):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {look}/>'
+
+
+def _text(x, y, text, look):
+    return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{escape(plain(text))}</text>'
+
+
+def need_matplotlib():
+    """Return matplotlib's Figure; the error says how to install it."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        text = (
+            ".png and .pdf need matplotlib: pip install matplotlib, or -e '.[plot]' in a checkout"
+        )
+        raise ImportError(f"{text}; .svg needs nothing") from None
+    return Figure
+
+
+def as_matplotlib(svg):
+    """Return the matplotlib Figure of an SVG that `figure` or `picture` has drawn."""
+    new_figure, root = need_matplotlib(), ElementTree.fromstring(svg)
+    width, height = float(root.get("width")), float(root.get("height"))
+    drawn = new_figure(figsize=(width / 100, height / 100))  # a pixel is 0.01 inch, 0.72 points
+    axes = drawn.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    for group in (root, *root.findall("{*}g")):
+        for element in group:
+            given = {"fill-opacity": group.get("fill-opacity", 1)} | element.attrib
+            _add_artist(axes, element.tag.partition("}")[2], given, element.text)
+    return drawn
+
+
+def _add_artist(axes, tag, given, text):
+    """Add one element of SVG to matplotlib's axes."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    if tag == "g":
+        return
+    if tag == "text":
+        side = {"start": "left", "middle": "center", "end": "right"}[given["text-anchor"]]
+        how = {"ha": side, "fontsize": 0.72 * SIZE, "rotation_mode": "anchor"}
+        how["rotation"] = 90 * ("transform" in given)
+        axes.text(float(given["x"]), float(given["y"]), text or "", parse_math=False, **how)
+        return
+    number = {key: float(value) for key, value in given.items() if key in NUMBERS}
+    if tag == "circle":
+        path = Path.circle((number["cx"], number["cy"]), number["r"])
+    else:
+        lines = _outline(tag, given, number)
+        codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # move, line to
+        path = Path([point for line in lines for point in line] or [(0.0, 0.0)], codes or None)
+    pixels = number.get("stroke-width", 1.0)
+    dashes = [float(size) / pixels for size in given.get("stroke-dasharray", "").split()]
+    fill = given.get("fill", "none" if tag in ("line", "path") else "black")
+    alpha = float(given["fill-opacity"])
+    look = {"facecolor": fill if fill == "none" else (fill, alpha), "linewidth": 0.72 * pixels}
+    look |= {"linestyle": (0, dashes) if dashes else "-", "edgecolor": given.get("stroke", "none")}
+    axes.add_patch(PathPatch(path, **look))
+
+
+NUMBERS = {"x", "y", "width", "height", "x1", "y1", "x2", "y2", "cx", "cy", "r", "stroke-width"}
+
+
+def _outline(tag, given, number):
+    """Points of an element, as one or several lines; filled ones are closed by their filling."""
+    if tag == "line":
+        return [[(number["x1"], number["y1"]), (number["x2"], number["y2"])]]
+    if tag == "rect":
+        x, y = number.get("x", 0.0), number.get("y", 0.0)
+        a, b = x + number["width"], y + number["height"]
+        return [[(x, y), (a, y), (a, b), (x, b), (x, y)]]
+    lines = [given["points"]] if "points" in given else given["d"].split("M")[1:]
+    found = [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
+    return [list(zip(line[::2], line[1::2], strict=True)) for line in found]
+
+
+# -- pictures of one method ------------------------------------------------------------------------
+
+LEAST_GAP = 1e-16  # smaller gaps are rounding, and drawn here
+CURVES = {"train": "training rows", "test": "test rows"}
+NAME = 48  # letters of a name in a picture
+
+
+def picture(record):
+    """Return the SVG of a record of perf/study/pictures.py."""
+    return PICTURES.get(record["kind"], _effect)(record)
+
+
+def _titled(record, shows, line="mean", band="standard deviation"):
+    """Lines of the title: method, data, contents, meaning of lines and bands."""
+    name = abbreviate(record["data"], NAME)
+    lines = textwrap.wrap(f"{record['method']} on {name}: {shows}", 72)
+    if record["trials"] > 1:
+        lines.append(f"line: {line} of {record['trials']} trials, band: {band}")
+    return lines
+
+
+def _convergence(record):
+    """Gap against iteration and against time, one curve per solver."""
+    runs, tol = record["runs"], record["runs"][0]["tol"]
+    seconds = [curve[-1][1] for run in runs for curve in run["curves"].values() if curve]
+    unit, factor = _unit(seconds)
+    curves, bands = ({}, {}), ({}, {})
+    for name in runs[0]["curves"]:
+        points = _medians([run["curves"][name] for run in runs if run["curves"][name]])
+        for k, x in enumerate((1.0, factor)):
+            if points:
+                curves[k][name] = [(x * point[k], point[2]) for point in points]
+                bands[k][name] = [(x * point[k], point[3], point[4]) for point in points]
+    lowest = min(tol, *(y for curve in curves[0].values() for _, y in curve)) / 5
+    for band in itertools.chain(*(some.values() for some in bands)):
+        band[:] = [(x, max(low, lowest), high) for x, low, high in band]  # one lucky trial
+    guide = {f"tol = {tol:g}": (GUIDE, [[(-math.inf, tol), (math.inf, tol)]])}
+    labels = "iteration", f"time ({unit}), medians of the steps"
+    row = [Panel("", label, "gap, relative to the objective", *both, shapes=guide)
+           for label, *both in zip(labels, curves, bands, strict=True)]  # fmt: skip
+    title = _titled(record, "how fast the gap closes", "median", "all of them")
+    return figure([row], "xy", title=title, panel=(330, 260))
+
+
+def _medians(runs):
+    """(iteration, seconds, median, smallest and largest gap) where all runs have begun.
+
+    A run that has ended keeps its last gap. Seconds are sums of the median time per step of the
+    runs that made it, so that a pause in one run does not count.
+    """
+    points, seconds, before = [], 0.0, [0.0] * len(runs)
+    if not runs:
+        return points
+    for iteration in sorted({point[0] for run in runs for point in run}):
+        if iteration < max(run[0][0] for run in runs):
+            continue
+        held = [run[bisect.bisect([one[0] for one in run], iteration) - 1] for run in runs]
+        steps = [now[1] - then for now, then, run in zip(held, before, runs, strict=True)
+                 if iteration <= run[-1][0]]  # fmt: skip
+        seconds, before = seconds + statistics.median(steps), [one[1] for one in held]
+        gaps = [max(one[2], LEAST_GAP) for one in held if one[2] is not None]
+        if gaps:
+            points.append((iteration, seconds, statistics.median(gaps), min(gaps), max(gaps)))
+    return points
+
+
+def _both(x, runs):
+    """Curves and bands in % of the training and of the test rows; x(length) are their places."""
+    curves, bands = {}, {}
+    for key, label in CURVES.items():
+        values = [[100 * value for value in run] for run in runs[key]]
+        longest = max(map(len, values))
+        values = [run + run[-1:] * (longest - len(run)) for run in values]  # ended: complete
+        curves[label], bands[label] = banded(x(longest), values, 0.0, 100.0)
+    return curves, bands
+
+
+def _members(record):
+    """Error against the number of members."""
+    runs = {key: [run[key] for run in record["runs"]] for key in CURVES}
+    both = _both(lambda length: range(1, length + 1), runs)
+    panel = Panel("", "number of members", "error in %", *both)
+    title = _titled(record, "error by the number of members")
+    return figure([[panel]], x_form=_whole, title=title, include=(0.0, 5.0))
+
+
+def _whole(value):
+    return f"{value:g}" if value == round(value) else ""
+
+
+def _margins(record):
+    """Distribution of the margins."""
+    first = record["runs"][0]
+    runs = {key: [run[key] for run in record["runs"]] for key in CURVES}
+    unit = "largest |f| on training rows" if first["scaled"] else "sum of the weights"
+    guide = {"left of it: wrong": (GUIDE, [[(0.0, -math.inf), (0.0, math.inf)]])}
+    both = _both(lambda length: first["at"], runs)
+    label = "% of rows with at most this margin"
+    panel = Panel("", f"margin, y f(x) / {unit}", label, *both, shapes=guide)
+    return figure([[panel]], title=_titled(record, "margins of the vote"), include=(0.0,))
+
+
+def _effect(record):
+    """Error, and disagreement of the members below it, against the values of a parameter."""
+    kind, values, own = record["kind"], record["values"], record["own"]
+    runs = {key: list(zip(*record[key], strict=True)) for key in CURVES}
+    guide = {}
+    if own is not None:
+        guide = {f"{kind} of the run: {own:g}": (GUIDE, [[(own, -math.inf), (own, math.inf)]])}
+    both = _both(lambda length: values, runs)
+    rows = [[Panel("", kind, "error in %", *both, shapes=guide)]]
+    if differ := record["disagreement"]:
+        shares = [[100 * value for value in run] for run in zip(*differ, strict=True)]
+        curve, band = banded(values, shares, 0.0, 100.0)
+        both = {"disagreement": curve}, {"disagreement": band}
+        rows.append([Panel("", kind, "disagreement, test rows, %", *both, shapes=guide)])
+    log = "x" if min(values) > 0 and max(values) > 20 * min(values) else ""
+    title = _titled(record, f"the effect of {kind}")
+    return figure(rows, log, title=title, include=(0.0, 5.0))
+
+
+def _times(record):
+    """Training time against the number of rows."""
+    rows, seconds = record["rows"], record["seconds"]
+    unit, factor = _unit(list(itertools.chain(*seconds)))
+    parts = [_quartiles([factor * value for value in some]) for some in seconds]
+    half = (len(rows) - 1) // 2
+    logs = [[math.log(value) for value in some[half:]] for some in (rows, [p[1] for p in parts])]
+    slope = statistics.linear_regression(*logs).slope
+    name = f"one fit; larger half: rows^{slope:.2f}"
+    curve = [(n, middle) for n, (_, middle, _) in zip(rows, parts, strict=True)]
+    band = [(n, low, high) for n, (low, _, high) in zip(rows, parts, strict=True)]
+    panel = Panel("", "rows for training", f"time of a fit ({unit})", {name: curve}, {name: band})
+    title = _titled(record, "training time", "median", "the middle half of them")
+    return figure([[panel]], "xy", x_form="{:,g}".format, title=title)
+
+
+def _quartiles(values):
+    """Lower quartile, median, upper quartile."""
+    values = values * 2 if len(values) == 1 else values
+    return statistics.quantiles(values, n=4, method="inclusive")
+
+
+def _unit(seconds):
+    """Unit of an axis of times, and how many of it a second has."""
+    return ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
+
+
+def _boundary(record):
+    """Training rows, and the border of the classes; ties belong to the second class."""
+    axes = record["axes"]
+    half = [(values[1] - values[0]) / 2 for values in axes]
+    sides = [[value >= 0 for value in row] for row in record["decision"]]
+    ground = []  # rectangles of neighbouring cells that are given to the second class
+    for y, row in zip(axes[1], sides, strict=True):
+        for side, some in itertools.groupby(zip(row, axes[0], strict=True), key=lambda c: c[0]):
+            if side:
+                xs = [x for _, x in some]
+                low, high = xs[0] - half[0], xs[-1] + half[0]
+                a, b = y - half[1], y + half[1]
+                ground.append([(low, a), (high, a), (high, b), (low, b)])
+    shapes = {"": ('fill="#dcdcdc" stroke="none"', ground)}
+    if record["members"]:
+        votes = [[[value >= 0 for value in row] for row in vote] for vote in record["members"]]
+        lines = [line for vote in votes for line in _border(vote, axes, half)]
+        shapes[f"members ({len(votes)})"] = 'fill="none" stroke="#595959"', lines
+    look = 'fill="none" stroke="#000000" stroke-width="2.2"'
+    shapes["decision = 0"] = look, _border(sides, axes, half)
+    curves = {}
+    for k, (name, place) in enumerate(zip(record["classes"], ("white", "grey"), strict=True)):
+        own = [p for p, label in zip(record["points"], record["labels"], strict=True) if label == k]
+        curves[f"class {abbreviate(name, NAME // 2)}, predicted on {place}"] = own
+    labels = [abbreviate(name, NAME) for name in record["features"]]
+    panel = Panel("", *labels, curves, dots=tuple(curves), shapes=shapes)
+    title = _titled(record | {"trials": 1}, "decision boundary")
+    return figure([[panel]], panel=(420, 380), title=title)
+
+
+def _border(sides, axes, half):
+    """Edges of cells between neighbours on different sides, as lines."""
+    lines = []
+    for j, i in itertools.product(range(len(sides)), range(len(sides[0]))):
+        x, y = axes[0][i] + half[0], axes[1][j] + half[1]
+        if i + 1 < len(sides[0]) and sides[j][i] != sides[j][i + 1]:
+            lines.append([(x, y - 2 * half[1]), (x, y)])
+        if j + 1 < len(sides) and sides[j][i] != sides[j + 1][i]:
+            lines.append([(x - 2 * half[0], y), (x, y)])
+    return lines
+
+
+PICTURES = {
+    "convergence": _convergence,
+    "members": _members,
+    "margins": _margins,
+    "boundary": _boundary,
+    "time": _times,
+}
+
+
+# -- charts of report.html -------------------------------------------------------------------------
+
+WIDE, SIDE = 360, 12  # units of a chart, and its margins
+MONO = 7.3  # units per letter; all have the same width
+MARK, GAP = 15, 8  # heights of marks below a name, and between rows
+FOOT = 38  # height of the numbers and the label of an axis
+FEW = 30  # Fewer dots are drawn larger.
+TICKS = 5  # numbers at most on an axis
+HUES = 8  # colours, which the style sheet calls h0, h1, ...
+FRAME, HIGH = 46, 280  # of a kappa-error diagram: margin beside its axis, and height of its frame
+
+
+class Row(NamedTuple):
+    """A line of a row chart: a mark at `at`, whiskers from low to high, small dots."""
+
+    name: str
+    value: str  # stands at the right
+    at: float | None
+    low: float | None = None
+    high: float | None = None
+    dots: tuple = ()
+    kind: str = "dot"  # or "best", or "base" for a baseline
+
+
+class Cloud(NamedTuple):
+    """An ensemble in a kappa-error diagram."""
+
+    number: int
+    points: list  # (kappa, mean error) of pairs of members
+    centre: tuple  # of all pairs
+    own: float  # error of the ensemble
+
+
+def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):
+    """Draw rows below each other on one axis.
+
+    Parameters
+    ----------
+    title : contents of the chart, for those who cannot see it
+    label : label of the axis
+    rows : list of Row
+    form : writes the numbers of the axis
+    log : if True, the axis is logarithmic
+    line : (value,) at which a line stands, or (low, high) of a band
+    brackets : groups of neighbouring rows, (first, last), each with a bar at the right
+    scale : None or the two ends of the axis
+    """
+    values = [v for row in rows for v in (row.at, row.low, row.high, *row.dots) if v is not None]
+    low, high = scale or limits([*values, *line], log)
+    right = WIDE - SIDE - 9 * len(brackets)
+    x, elements, y, places = Scale(low, high, SIDE, right, log), [], 4, []
+    for row in rows:
+        broken = broken_lines(plain(row.name), int((right - SIDE) / MONO) - len(row.value) - 2)
+        strong = " b" if row.kind == "best" else ""
+        for k, text in enumerate(broken):
+            elements.append(_text(2, y + LINE * k + 12, text, f'class="n{strong}"'))
+        elements.append(_text(right, y + 12, row.value, f'class="n e{strong}"'))
+        places.append((y + 2, y + LINE * len(broken) + MARK))
+        y = places[-1][1] + GAP
+        elements += _row(row, x, y - GAP - MARK / 2)
+    ground = _line(x.at(line[0]), 2, x.at(line[0]), y, 'class="zero"') if len(line) == 1 else ""
+    if len(line) == 2:
+        start, end = map(x.at, line)
+        size = f'width="{end - start:.1f}" height="{y - 2:.1f}"'
+        ground = f'<rect class="band" x="{start:.1f}" y="2" {size}/>'
+    for k, (first, last) in enumerate(brackets):
+        at = right + 9 * (k + 1)
+        elements.append(_line(at, places[first][0] + 6, at, places[last][1] - 2, 'class="clique"'))
+    return _chart(title, [ground, *_axis(x, y, label, form), *elements], y + FOOT)
+
+
+def _row(row, x, y):
+    """The marks of a row."""
+    elements = []
+    if row.low is not None:
+        low, high = x.at(row.low), x.at(row.high)
+        ends = "".join(f"M{at:.1f} {y - 4:.1f}v8" for at in (low, high))
+        elements.append(f'<path class="bar" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>')
+    if row.dots:
+        elements.append(_specks([(x.at(value), y) for value in row.dots], "some"))
+    if row.at is None:
+        return elements
+    at = x.at(row.at)
+    if row.kind == "best":
+        corners = _points([(at, y - 7), (at + 7, y), (at, y + 7), (at - 7, y)])
+        return [*elements, f'<polygon class="best" points="{corners}"/>']
+    return [*elements, f'<circle class="{row.kind}" cx="{at:.1f}" cy="{y:.1f}" r="4.5"/>']
+
+
+def kappa_error_chart(title, clouds):
+    """Draw a kappa-error diagram: a dot per pair of members, a ring at their mean, and at the end
+    of a stem a bar with the ensemble's number at its own error."""
+    kappas = [k for cloud in clouds for k, _ in (*cloud.points, cloud.centre)]
+    errors = [e for c in clouds for e in (c.own, *(error for _, error in (c.centre, *c.points)))]
+    x = Scale(*limits([*kappas, 1.0], False), FRAME, WIDE - SIDE, False)
+    y = Scale(*limits(errors, False), HIGH + 8, 8, False)
+    elements = _axis(x, y.start, "kappa, agreement of two members beyond chance", "{:.2g}".format)
+    for value in _few(y.ticks()):
+        elements.append(_line(x.start, y.at(value), x.end, y.at(value), 'class="grid"'))
+        elements.append(_text(x.start - 6, y.at(value) + 4, f"{value:g} %", 'class="e"'))
+    for cloud in clouds:
+        points = [(x.at(kappa), y.at(error)) for kappa, error in cloud.points]
+        size = "pair few" if len(points) < FEW else "pair"
+        elements.append(_specks(points, f"{size} h{cloud.number % HUES}"))
+    taken = []
+    for cloud in clouds:
+        at, middle, own = x.at(cloud.centre[0]), y.at(cloud.centre[1]), y.at(cloud.own)
+        elements.append(f'<g class="h{cloud.number % HUES}"><path class="own" d="M{at:.1f} '
+                        f'{middle:.1f}V{own:.1f}M{at - 9:.1f} {own:.1f}h18"/><circle class="ring" '
+                        f'cx="{at:.1f}" cy="{middle:.1f}" r="4.5"/></g>')  # fmt: skip
+        taken.append(_free(at, own, taken))
+    for cloud, (at, place) in zip(clouds, taken, strict=True):
+        look = f'class="m b halo h{cloud.number % HUES}"'
+        elements.append(_text(at, place, f"{cloud.number + 1}", look))
+    return _chart(title, elements, y.start + FOOT)
+
+
+def _free(x, y, taken):
+    """Find a place near a bar for a number, apart from the other numbers and within the frame."""
+    steps = [(17 * i, 13 * j) for i in range(-4, 5) for j in range(-12, 13) if i or j]
+    steps.sort(key=lambda step: (abs(step[0]) + 2 * abs(step[1]), -step[0], step[1]))
+    places = [(x + a, y + b + 4) for a, b in steps]
+    inside = [(a, b) for a, b in places if FRAME + 8 < a < WIDE - 8 and 16 < b < HIGH + 4]
+    apart = (
+        place
+        for place in inside
+        if all(abs(place[0] - a) > 15 or abs(place[1] - b) > 12 for a, b in taken)
+    )
+    return next(apart, places[0])
+
+
+def _axis(x, y, label, form):
+    """Lines at round values, these values below y, and the label."""
+    elements = []
+    for value in _few(x.ticks()):
+        elements.append(_line(x.at(value), 2, x.at(value), y, 'class="grid"'))
+        half = MONO * len(form(value)) / 2
+        at = min(max(x.at(value), half), WIDE - half)  # one at an end is not cut
+        elements.append(_text(at, y + 14, form(value), 'class="m"'))
+    elements.append(_line(x.start, y, x.end, y, 'class="axis"'))
+    return [*elements, _text((x.start + x.end) / 2, y + 31, label, 'class="m quiet"')]
+
+
+def _few(ticks):
+    return ticks[:: -(-len(ticks) // TICKS) or 1]
+
+
+def broken_lines(text, limit):
+    """Break a name into lines of at most `limit` letters, after , : + or a blank if possible.
+
+    Letters that are not ASCII may be as wide as two.
+    """
+    limit = limit if text.isascii() else limit // 2
+    lines = [""]
+    for word in re.findall(rf"[^,:+ ]{{1,{limit - 1}}}[,:+ ]?|[,:+ ]", text):
+        lines += [""] if len(lines[-1]) + len(word) > limit else []
+        lines[-1] += word
+    return lines
+
+
+def _specks(points, kind):
+    """Dots as one path of lines without length, each place once."""
+    places = dict.fromkeys(f"M{x:.0f} {y:.0f}h0" for x, y in points)
+    return f'<path class="{kind}" d="{"".join(places)}"/>'
+
+
+def _chart(title, elements, height):
+    head = f'<svg role="img" viewBox="0 0 {WIDE} {height:.0f}">'
+    return "".join([head, f"<title>{escape(plain(title))}</title>", *elements, "</svg>"])
