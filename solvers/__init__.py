@@ -36,3 +36,17 @@ METHODS = {  # command: (file, class, scaling of the features that its paper use
     "voting": ("combine", "Voting", "minmax"),
     "stacking": ("combine", "Stacking", "minmax"),
 }
+
+CLASSES = {  # file: all its estimators, those inside others included
+    "exrm": ("ExRM", "PSVM"),
+    "drm": ("DRM", "NuSVM"),
+    "adaboost_nc": ("AdaBoostNC", "AdaBoost"),
+    "bagging": ("Bagging", "BaggingRegressor"),
+    "cqboost": ("CqBoost", "MinCq", "MDBoost", "LPBoost", "CGBoost"),
+    "gradient_boosting": ("GradientBoosting", "GradientBoostingRegressor"),
+    "combine": (
+        "Voting", "Stacking", "VotingRegressor", "StackingRegressor", "Calibrated",
+        "_Linear", "_Bayes", "_Centroid", "_Line", "_Parabola",
+    ),
+    "multiclass": ("OneVsRest", "ECOC"),
+}  # fmt: skip

@@ -57,18 +57,13 @@ Origin    ensolve, solvers/combine.py, MIT licence
 import ast
 import copy
 import inspect
-import json
 import math
 import operator
 import os
-import platform
 import re
-import stat
 import sys
-import threading
 import warnings
-import zipfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, wraps
 
 import numpy as np
@@ -921,211 +916,6 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: files 1
-FORMAT = 2  # The version of the model files.
-
-
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # It is a device or a pipe.
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
-
-
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-class _Model(_Estimator):
-    """An estimator that is kept in a file."""
-
-    def save(self, path, notes=None):
-        """Write the fitted model to one .npz file, atomically; equal models give equal files.
-
-        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
-        """
-        who = type(self).__name__
-        if not self.__sklearn_is_fitted__():
-            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
-        arrays = {}
-        header = {"format": FORMAT, **self._pack(arrays)}
-        if notes is not None:
-            header["values"]["notes_"] = notes
-        try:
-            text = json.dumps(header, default=_plain)
-        except TypeError as error:
-            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
-        with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
-                with archive.open(part, "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, array, allow_pickle=False)
-
-    @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
-        return cls._build(*cls._read(path), path)
-
-    @classmethod
-    def _read(cls, path):
-        """Header of a model of this class, and its arrays by the place of the model in it."""
-        header, arrays = read_model(path)
-        if header["class"] != cls.__name__:
-            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
-        places = {}
-        for name, value in arrays.items():
-            place, slash, last = name.rpartition("/")
-            places.setdefault(place + slash, {})[last] = value
-        return header, places
-
-    @classmethod
-    def _build(cls, header, places, path, place="", known=None):
-        """The model of a header and of the arrays at its place, checked; `known` are the classes
-        of models inside models."""
-        params, fitted = header["params"], header["values"] | places.get(place, {})
-        if header["models"] or set(params) - set(cls._param_names()):
-            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-        model = cls(**params)
-        is_name = re.compile(r"[a-z]\w*_").fullmatch
-        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-        try:
-            good = model._is_intact() if fitted or not place else True
-        except Exception:  # Damaged values may raise anything.
-            good = False
-        if not good:
-            raise ValueError(
-                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
-            )
-        return model
-
-    def _pack(self, arrays, place=""):
-        """Header of the model; its arrays go to `arrays`, with the place before their names."""
-        header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        for name, value in (self.get_params(deep=False) | fitted).items():
-            if name != "callback":
-                self._pack_value(name, value, header, arrays, place)
-        return header
-
-    def _pack_value(self, name, value, header, arrays, place):
-        """Put a parameter or a fitted attribute into the header or among the arrays."""
-        if not name.endswith("_"):
-            value = None if isinstance(value, RANDOM) else value
-            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
-            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
-        elif isinstance(value, np.ndarray):
-            texts = value.dtype == object
-            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-        else:
-            header["values"][name] = value
-
-    def _is_intact(self):
-        """Whether what a file said fits together, all that predict uses: kernels check no bounds.
-
-        An exception counts as no."""
-        self._check_params()
-        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        good = type(d) is int and d >= 1 and type(self.converged_) is bool
-        good &= names is None or names.shape == (d,) and names.dtype.kind == "U"
-        good &= isinstance(getattr(self, "notes_", {}), dict)
-        if self._estimator_type != "classifier":
-            return good
-        K, kind = self.classes_.size, self.classes_.dtype.kind
-        good &= self.classes_.shape == (K,) and (K >= 2 if self._multi_class else K == 2)
-        return good and kind in "biufUM" and bool((self.classes_[:-1] < self.classes_[1:]).all())
-
-    def _holds(self, name, shape, kind="f"):
-        """Whether an attribute is an array of this shape, None for any, of finite numbers: "f" of
-        float64, "i" of int64."""
-        value = getattr(self, name)
-        good = isinstance(value, np.ndarray) and value.dtype == {"f": "f8", "i": "i8"}[kind]
-        good = good and value.ndim == len(shape) and value.flags.c_contiguous
-        good = good and all(k in (None, n) for k, n in zip(shape, value.shape, strict=True))
-        return good and bool(np.isfinite(value).all())
-
-
-# <<< shared: files
-
-
 # >>> shared: nested 1
 def _estimators(value):
     """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
@@ -1142,7 +932,7 @@ def _is_pair(part):
     return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
 
 
-class _Nested(_Model):
+class _Nested(_Estimator):
     """A model that may hold others, as parameters or as fitted members."""
 
     _own_members = ()  # Classes of this file that may be inside the model.
@@ -1187,58 +977,6 @@ class _Nested(_Model):
         if hasattr(self, "_metadata_request"):
             twin._metadata_request = self._metadata_request
         return twin
-
-    @classmethod
-    def load(cls, path, members=()):
-        """Read a model written by save; a foreign, damaged or other class's file raises.
-
-        `members` are the classes of the models inside it, such as (PSVM, DRM).
-        """
-        known = {kind.__name__: kind for kind in (*members, cls)}
-        return cls._build(*cls._read(path), path, known=known)
-
-    @classmethod
-    def _build(cls, header, places, path, place="", known=None):
-        known = known | {kind.__name__: kind for kind in cls._own_members}
-        params, values = dict(header["params"]), dict(header["values"])
-        for name, value in header["models"].items():
-            parts = value if isinstance(value, list) else [value]
-            built = [
-                cls._build_part(part, places, path, f"{place}{name}/{t}/", known)
-                for t, part in enumerate(parts)
-            ]
-            if name in header["names"]:
-                pairs = zip(header["names"][name], built, strict=True)
-                built = [part if given is None else (given, part) for given, part in pairs]
-            (values if name.endswith("_") else params)[name] = built if parts is value else built[0]
-        header = header | {"params": params, "values": values, "models": {}}
-        return super()._build(header, places, path, place)
-
-    @staticmethod
-    def _build_part(part, places, path, place, known):
-        """A model inside another; what is no header of one, such as a text, stays as it is."""
-        if not isinstance(part, dict):
-            return part
-        name = part["class"]
-        if name not in known:
-            text = f"pass the class, load(path, members=({name},))"
-            raise ValueError(f"{path} holds a {name}: {text}")
-        return known[name]._build(part, places, path, place, known)
-
-    def _pack_value(self, name, value, header, arrays, place):
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        names = [part[0] if _is_pair(part) else None for part in parts]
-        parts = [part[1] if _is_pair(part) else part for part in parts]
-        if not any(names) and not any(hasattr(part, "_pack") for part in parts):
-            super()._pack_value(name, value, header, arrays, place)
-            return
-        packed = [
-            part._pack(arrays, f"{place}{name}/{t}/") if hasattr(part, "_pack") else part
-            for t, part in enumerate(parts)
-        ]
-        header["models"][name] = packed if isinstance(value, (list, tuple)) else packed[0]
-        if any(names):
-            header.setdefault("names", {})[name] = names
 
 
 # <<< shared: nested
@@ -1364,7 +1102,7 @@ PENALTY = 1e-3  # It holds the coefficients of the linear member, on features of
 SMOOTH = 1e-9  # This part of the largest variance is added to all variances of the Bayes members.
 
 
-class _BuiltIn(_Model):
+class _BuiltIn(_Estimator):
     """A small classifier whose fitted state is one matrix with a row for each class."""
 
     _multi_class = True
@@ -1390,9 +1128,8 @@ class _BuiltIn(_Model):
         self.converged_ = True
         return self
 
-    def _is_intact(self):
-        shape = self.classes_.size, self.width(self.n_features_in_)
-        return super()._is_intact() and self._holds("state_", shape)
+    def _is_consistent(self, has):
+        return has("state_", (self.classes_.size, self.width(self.n_features_in_)))
 
     def predict(self, X):
         """Class of the largest probability."""
@@ -1514,7 +1251,7 @@ class _Centroid(_Bayes):
     pooled = True
 
 
-class _Line(_Model):
+class _Line(_Estimator):
     """Least squares on numbers: a small regressor, whose state is the coefficients, then the
     intercept."""
 
@@ -1539,8 +1276,8 @@ class _Line(_Model):
     def _learn(self, X, y, w):
         return _lines(X, y[:, None], w)[0]
 
-    def _is_intact(self):
-        return super()._is_intact() and self._holds("state_", (self.width(self.n_features_in_),))
+    def _is_consistent(self, has):
+        return has("state_", (self.width(self.n_features_in_),))
 
     def predict(self, X):
         """Number for each row, (n,); the combination looks whether they are bounded."""
@@ -1791,19 +1528,18 @@ class _Combined(_Nested):
             )
         return self
 
-    def _is_intact(self):
-        """The members, and a vote on a row of zeros: that needs all that predict uses."""
-        good = super()._is_intact()
+    def _is_consistent(self, has):
+        """Check the members and the results, and predict a row of zeros."""
         T = len(self.estimators_)
         d = self.n_features_in_
         specs = self._specs()[:T]
-        good = good and [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
+        good = [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
         good = good and all(
             type(member) is self._built_in[spec]
             for member, spec in zip(self.estimators_, specs, strict=True)
             if isinstance(spec, str)
         )
-        if not (good and T > 0 and self._holds_results()):
+        if not (good and T > 0 and self._holds_results(has)):
             return False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The row has no feature names.
@@ -1993,8 +1729,8 @@ class Voting(_Combined):
             raise ValueError(f"{self._name(member)} predicts labels that are not in y")
         return _as_vote(chosen.astype(np.float64))
 
-    def _holds_results(self):
-        good = self._holds("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
+    def _holds_results(self, has):
+        good = has("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
         if self.how == "majority":
             self._check_reject()
         return good
@@ -2139,12 +1875,12 @@ class Stacking(_Combined):
         X = self._check_X(X)
         return [self._probabilities(member, X) for member in self.estimators_]
 
-    def _holds_results(self):
+    def _holds_results(self, has):
         T, K = len(self.estimators_), self.classes_.size
         if isinstance(self.meta, str):
-            good = not hasattr(self, "meta_") and self._holds("weights_", (T,))
-            return good and self._holds("coef_", (T, K)) and (self.coef_ >= 0).all()
-        good = self._holds("weights_", (1,)) and self.weights_[0] == 1
+            good = not hasattr(self, "meta_") and has("weights_", (T,))
+            return good and has("coef_", (T, K)) and (self.coef_ >= 0).all()
+        good = has("weights_", (1,)) and self.weights_[0] == 1
         self._columns(self.meta_)
         return good and self.meta_.n_features_in_ == T * (K if K > 2 else 1)
 
@@ -2196,8 +1932,8 @@ class _CombinedRegressor(_Regressor, _Combined):
         residual = None if gap is None else float(gap / max(1.0, objective))
         return self._report(len(P), objective, residual=residual, name=name)
 
-    def _holds_results(self):
-        return self._holds("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
+    def _holds_results(self, has):
+        return has("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
 
 
 class VotingRegressor(_CombinedRegressor):
@@ -2376,10 +2112,10 @@ class StackingRegressor(_CombinedRegressor):
         votes = super().votes(X)
         return self._predictions(self.meta_, votes)[:, None] if hasattr(self, "meta_") else votes
 
-    def _holds_results(self):
+    def _holds_results(self, has):
         if isinstance(self.meta, str):
-            return not hasattr(self, "meta_") and super()._holds_results()
-        good = self._holds("weights_", (1,)) and self.weights_[0] == 1
+            return not hasattr(self, "meta_") and super()._holds_results(has)
+        good = has("weights_", (1,)) and self.weights_[0] == 1
         return good and self.meta_.n_features_in_ == len(self.estimators_)
 
 
@@ -2487,14 +2223,14 @@ class Calibrated(_Combined):
             return np.tanh(0.5 * (self.slope_ * f + self.offset_))
         return 2.0 * np.interp(f, self.thresholds_, self.values_) - 1.0
 
-    def _holds_results(self):
-        if len(self.estimators_) != 1 or not self._holds("weights_", (1,)) or self.weights_[0] != 1:
+    def _holds_results(self, has):
+        if len(self.estimators_) != 1 or not has("weights_", (1,)) or self.weights_[0] != 1:
             return False
         if self.method == "platt":
             found = [self.slope_, self.offset_]
             return all(isinstance(v, float) and np.isfinite(v) for v in found)
         m = self.thresholds_.size
-        good = m > 0 and self._holds("thresholds_", (m,)) and self._holds("values_", (m,))
+        good = m > 0 and has("thresholds_", (m,)) and has("values_", (m,))
         good = good and (np.diff(self.thresholds_) > 0).all() and (np.diff(self.values_) >= 0).all()
         return good and 0 <= self.values_[0] and self.values_[-1] <= 1
 

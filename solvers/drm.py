@@ -43,19 +43,14 @@ Origin    ensolve, solvers/drm.py, MIT licence
 
 import ast
 import inspect
-import json
 import math
 import operator
 import os
-import platform
 import re
-import stat
 import sys
-import threading
 import warnings
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, wraps
 from typing import NamedTuple
 
@@ -1806,217 +1801,12 @@ def _name_changes(names, seen):
 # <<< shared: estimator
 
 
-# >>> shared: files 1
-FORMAT = 2  # The version of the model files.
-
-
-@contextmanager
-def write_file(path):
-    """A binary file that takes the place of path once all is written and safe on the disk."""
-    path = os.path.realpath(path)
-    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | stat.S_IWUSR
-    if not stat.S_ISREG(mode):  # It is a device or a pipe.
-        with open(path, "wb") as file:
-            yield file
-        return
-    if not mode & 0o222:
-        raise PermissionError(f"{path} is read-only; choose another name or make it writable")
-    folder, name = os.path.split(path)
-    ours = f"{name}.{platform.node()}."
-    for other in os.listdir(folder):
-        process = other[len(ours) :].partition(".")[0]
-        if other.startswith(ours) and other.endswith(".part") and not _is_alive(process):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))
-    part = os.path.join(folder, f"{ours}{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
-
-
-def _is_alive(process):
-    """Whether the process of this number, a text, runs on this machine; in doubt it does."""
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
-
-
-def read_model(path):
-    """Header (dict) and arrays (dict) of a model file; never runs code from it."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise ValueError("it is no .npz archive")
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-            raise ValueError("it is compressed and could be of any size")
-        if sum(part.file_size for part in parts) > os.path.getsize(path):
-            raise ValueError("its parts are larger than the file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']}, this version reads {FORMAT}")
-        return _checked(header), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # Damaged files make NumPy, zipfile and json raise a dozen kinds.
-        raise ValueError(f"{path} is not a model file of ensolve: {error}") from None
-
-
-def _checked(header):
-    """The parts of a model's header, and of the models inside it, of the right kinds."""
-    models = {
-        name: [_checked(part) if isinstance(part, dict) else part for part in value]
-        if isinstance(value, list)
-        else _checked(value)
-        for name, value in header.get("models", {}).items()
-    }
-    params, values = dict(header["params"]), dict(header["values"])
-    params = {k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in params.items()}
-    names = {name: list(given) for name, given in header.get("names", {}).items()}
-    found = {"class": str(header["class"]), "params": params, "values": values}
-    return found | {"models": models, "names": names}
-
-
-def _plain(value):
-    """A value as json wants it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a file holds numbers, texts and our models only, no {type(value).__name__}")
-
-
-class _Model(_Estimator):
-    """An estimator that is kept in a file."""
-
-    def save(self, path, notes=None):
-        """Write the fitted model to one .npz file, atomically; equal models give equal files.
-
-        `notes`, a JSON-able dict, is kept in the header and comes back as `notes_`.
-        """
-        who = type(self).__name__
-        if not self.__sklearn_is_fitted__():
-            raise ValueError(f"This {who} instance is not fitted yet; call fit before save")
-        arrays = {}
-        header = {"format": FORMAT, **self._pack(arrays)}
-        if notes is not None:
-            header["values"]["notes_"] = notes
-        try:
-            text = json.dumps(header, default=_plain)
-        except TypeError as error:
-            raise ValueError(f"{who}: cannot save a model with such parameters: {error}") from None
-        with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in ({"header": np.array(text)} | arrays).items():
-                part = zipfile.ZipInfo(f"{name}.npy")  # All of them have the same date.
-                with archive.open(part, "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, array, allow_pickle=False)
-
-    @classmethod
-    def load(cls, path):
-        """Read a model written by save; a foreign, damaged or other class's file raises."""
-        return cls._build(*cls._read(path), path)
-
-    @classmethod
-    def _read(cls, path):
-        """Header of a model of this class, and its arrays by the place of the model in it."""
-        header, arrays = read_model(path)
-        if header["class"] != cls.__name__:
-            raise ValueError(f"{path} holds a model of {header['class']}, not of {cls.__name__}")
-        places = {}
-        for name, value in arrays.items():
-            place, slash, last = name.rpartition("/")
-            places.setdefault(place + slash, {})[last] = value
-        return header, places
-
-    @classmethod
-    def _build(cls, header, places, path, place="", known=None):
-        """The model of a header and of the arrays at its place, checked; `known` are the classes
-        of models inside models."""
-        params, fitted = header["params"], header["values"] | places.get(place, {})
-        if header["models"] or set(params) - set(cls._param_names()):
-            raise ValueError(f"{path} holds parameters that {cls.__name__} does not have")
-        model = cls(**params)
-        is_name = re.compile(r"[a-z]\w*_").fullmatch
-        vars(model).update({name: value for name, value in fitted.items() if is_name(name)})
-        try:
-            good = model._is_intact() if fitted or not place else True
-        except Exception:  # Damaged values may raise anything.
-            good = False
-        if not good:
-            raise ValueError(
-                f"{path} is not a model file of ensolve: its {cls.__name__} is damaged"
-            )
-        return model
-
-    def _pack(self, arrays, place=""):
-        """Header of the model; its arrays go to `arrays`, with the place before their names."""
-        header = {"class": type(self).__name__, "params": {}, "values": {}, "models": {}}
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        for name, value in (self.get_params(deep=False) | fitted).items():
-            if name != "callback":
-                self._pack_value(name, value, header, arrays, place)
-        return header
-
-    def _pack_value(self, name, value, header, arrays, place):
-        """Put a parameter or a fitted attribute into the header or among the arrays."""
-        if not name.endswith("_"):
-            value = None if isinstance(value, RANDOM) else value
-            pairs = {"pairs": [*value.items()]} if isinstance(value, dict) else None
-            header["params"][name] = pairs or value  # json would make texts of a dict's keys.
-        elif isinstance(value, np.ndarray):
-            texts = value.dtype == object
-            arrays[place + name] = np.array([str(v) for v in value]) if texts else value
-        else:
-            header["values"][name] = value
-
-    def _is_intact(self):
-        """Whether what a file said fits together, all that predict uses: kernels check no bounds.
-
-        An exception counts as no."""
-        self._check_params()
-        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        good = type(d) is int and d >= 1 and type(self.converged_) is bool
-        good &= names is None or names.shape == (d,) and names.dtype.kind == "U"
-        good &= isinstance(getattr(self, "notes_", {}), dict)
-        if self._estimator_type != "classifier":
-            return good
-        K, kind = self.classes_.size, self.classes_.dtype.kind
-        good &= self.classes_.shape == (K,) and (K >= 2 if self._multi_class else K == 2)
-        return good and kind in "biufUM" and bool((self.classes_[:-1] < self.classes_[1:]).all())
-
-    def _holds(self, name, shape, kind="f"):
-        """Whether an attribute is an array of this shape, None for any, of finite numbers: "f" of
-        float64, "i" of int64."""
-        value = getattr(self, name)
-        good = isinstance(value, np.ndarray) and value.dtype == {"f": "f8", "i": "i8"}[kind]
-        good = good and value.ndim == len(shape) and value.flags.c_contiguous
-        good = good and all(k in (None, n) for k, n in zip(shape, value.shape, strict=True))
-        return good and bool(np.isfinite(value).all())
-
-
-# <<< shared: files
-
-
 # -- estimator ------------------------------------------------------------------------------------
 ASYMMETRY = 1e-8  # A given kernel matrix may have this much, relative to entry and lengths.
 KERNEL_LIMIT = 1e150  # Below this, squares of kernel values are finite.
 
 
-class DRM(_Model):
+class DRM(_Estimator):
     """Diversity regularized machine.
 
     Parameters
@@ -2276,21 +2066,17 @@ class DRM(_Model):
             facts["mean pairwise angle in degrees"] = float(angles[pairs].mean())
         return facts
 
-    def _is_intact(self):
-        T = self.weights_.size
-        d = self.n_features_in_
-        given = self.kernel == "precomputed"
-        good = super()._is_intact() and T >= 1 and self._holds("weights_", (T,))
+    def _is_consistent(self, has):
+        T, d, given = self.weights_.size, self.n_features_in_, self.kernel == "precomputed"
+        good = T >= 1 and has("weights_", (T,))
         if hasattr(self, "coef_"):
-            good = good and self.kernel == "linear" and self._holds("intercept_", (T,))
-            return good and self._holds("coef_", (T, d))
+            good = good and self.kernel == "linear" and has("intercept_", (T,))
+            return good and has("coef_", (T, d))
         if self.kernel in ("rbf", "poly"):
             good = good and type(self.gamma_) is float and 0 < self.gamma_ < math.inf
-        good = good and self._holds("dual_coef_", (T, d if given else None))
-        good = good and self._holds("support_", (None,), "i")
-        m, n = self.support_.size, self.dual_coef_.shape[1]
-        good = good and (m == 0 or 0 <= self.support_.min() <= self.support_.max() < n)
-        return good and (given or self._holds("support_vectors_", (m, d)))
+        good = good and has("dual_coef_", (T, d if given else None))
+        good = good and has("support_", (None,), below=self.dual_coef_.shape[1])
+        return good and (given or has("support_vectors_", (self.support_.size, d)))
 
     def _set_gamma(self, X, weight, dtype, team):
         """Sets gamma_; returns squared distances of all rows if they were needed and serve as a

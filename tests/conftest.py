@@ -3,7 +3,6 @@ already run on all cores."""
 
 import contextlib
 import itertools
-import json
 import os
 import pickle
 import re
@@ -192,64 +191,6 @@ def damage(value, rng, stop=0.1):
 ODD = [None, "x", -1, 0, 1e9, np.nan, np.inf, [], {}, [1.0], True]  # Values of any kind.
 # Words that are right for one parameter of text and wrong for others.
 WORDS = ["isotonic", "platt", "soft", "majority", "average", "linear", "hamming"]
-
-
-def mutations(arrays):
-    """Arrays of files that differ from those of a good one in a single place, lost or odd: in an
-    array, in a value of the header, also of a model inside it, or in a list of such models."""
-    header = json.loads(str(arrays["header"]))
-    for name in [part for part in arrays if part != "header"]:
-        value = arrays[name]
-        odd = [value[..., :-1], value[None], value[:0], value.T.copy(), value.astype("U3")]
-        odd += [np.float32(0.0)]
-        if value.dtype.kind in "fi":
-            odd += [value.astype(np.float32), value.astype(np.int64), -3 * value]
-        if value.dtype.kind == "f":
-            last = np.arange(value.size).reshape(value.shape) == value.size - 1
-            odd += [np.where(last, np.nan, value), -1e200 * value - 1.0]
-        yield {other: arrays[other] for other in arrays if other != name}
-        yield from (arrays | {name: np.asarray(new)} for new in odd)
-    for place in _places(header):
-        for name, value in list(place.items()):
-            for new in [*ODD, *WORDS] if isinstance(value, str) else ODD:
-                place[name] = new
-                yield arrays | {"header": np.array(json.dumps(header))}
-            del place[name]
-            yield arrays | {"header": np.array(json.dumps(header))}
-            place[name] = value
-    for name, models in header["models"].items():
-        for new in [None, 3, [], *([models[:-1]] if isinstance(models, list) else [])]:
-            changed = header | {"models": header["models"] | {name: new}}
-            yield arrays | {"header": np.array(json.dumps(changed))}
-
-
-def _places(header):
-    """The parameters and the values of a model's header, and of the models inside it: of a list
-    one of each class."""
-    yield from (header["params"], header["values"])
-    for found in header["models"].values():
-        inside = found if isinstance(found, list) else [found]
-        models = {part["class"]: part for part in inside if isinstance(part, dict)}
-        for part in models.values():
-            yield from _places(part)
-
-
-def check_mutated_files(model, path, check, members):
-    """Every mutation of a fitted model's file is refused as such, or gives a model of which `check`
-    holds; there are many of the first kind and some of the second."""
-    model.save(path)
-    refused = kept = 0
-    for changed in mutations(read_arrays(path)):
-        np.savez(path, **changed)
-        try:
-            again = type(model).load(path, members=members)
-        except ValueError as error:
-            assert "not a model file" in str(error) or "does not have" in str(error)
-            refused += 1
-        else:
-            check(again)
-            kept += 1
-    assert refused > 50 and kept > 0
 
 
 def check_quick_page(name):

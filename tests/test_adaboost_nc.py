@@ -2,7 +2,6 @@
 
 import doctest
 import itertools
-import json
 import math
 import warnings
 
@@ -14,7 +13,7 @@ import datasets
 from solvers import adaboost_nc
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning
 from solvers.diversity import error_covariance
-from tests.conftest import TREE_ERRORS, blobs, read_arrays, walk_both
+from tests.conftest import TREE_ERRORS, blobs, walk_both
 
 pytestmark = pytest.mark.bounds
 
@@ -637,8 +636,6 @@ def test_objects_as_members():
     assert_allclose(boosted.decision_function(X), boosted.votes(X) @ boosted.weights_)
     stages = [*boosted.staged_predict(X)]
     assert_array_equal(stages[-1], boosted.predict(X))
-    with pytest.raises(ValueError, match="cannot save a model with such parameters.*no Threshold"):
-        model.save("never.npz")
     again = boosted.set_params(base="stump").fit(X, labels)
     assert not hasattr(again, "estimators_") and again.nodes_.size > 0
 
@@ -1010,100 +1007,6 @@ def test_votes_on_training_rows_are_those_of_prediction():
             P = D * (0.5 + np.abs(votes) / (2 * (t + 1))) ** 2
             D = P * np.exp(-model.weights_[t] * y * h)
             D /= D.sum()
-
-
-def test_equal_fits_save_equal_files(tmp_path):
-    X, y = blobs(100, 3)
-    texts = []
-    for k, n_jobs in enumerate((1, 1, 1)):
-        planted = [bytearray(b"planted!" * size) for size in range(10, 5000, 10)]
-        del planted
-        path = tmp_path / f"{k}.npz"
-        AdaBoostNC(n_estimators=10, random_state=0, n_jobs=n_jobs).fit(X, y).save(path)
-        texts.append(path.read_bytes())
-    assert texts[0] == texts[1] == texts[2] and b"planted!" not in texts[0]
-
-
-def set_value(name, value):
-    """A change of the header: value of a fitted attribute or a parameter."""
-
-    def change(arrays):
-        header = json.loads(str(arrays["header"]))
-        header["values" if name[-1] == "_" else "params"][name] = value
-        arrays["header"] = np.array(json.dumps(header))
-
-    return change
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda a: a["nodes_"]["child"].__setitem__(0, 10**6),
-        lambda a: a["nodes_"]["child"].__setitem__(0, 2),  # the other side would be the next tree
-        lambda a: a["nodes_"]["child"].__setitem__(1, 1),  # a cycle
-        lambda a: a["nodes_"]["child"].__setitem__(0, -1),
-        lambda a: a["nodes_"]["feature"].__setitem__(0, 4),
-        lambda a: a["nodes_"]["feature"].__setitem__(1, 4),  # of a leaf
-        lambda a: a["nodes_"]["value"].__setitem__(1, np.nan),
-        lambda a: a["nodes_"]["threshold"].__setitem__(0, np.nan),
-        lambda a: a["starts_"].__setitem__(-1, 10**6),
-        lambda a: a["starts_"].__setitem__(1, 10**6),
-        lambda a: a.__setitem__("starts_", a["starts_"][[0, -1]]),
-        lambda a: a.__setitem__("weights_", a["weights_"][:-1]),
-        lambda a: a.__setitem__("weights_", a["weights_"][:0]),
-        lambda a: a.__setitem__("weights_", a["weights_"].astype(str)),
-        lambda a: a.__setitem__("weights_", a["weights_"].astype(np.float32)),
-        lambda a: a.__setitem__("weights_", a["weights_"][:, None]),
-        lambda a: a["weights_"].__setitem__(0, np.nan),
-        lambda a: a["weights_"].__setitem__(0, np.inf),
-        lambda a: a["weights_"].__setitem__(0, 0.0),
-        lambda a: a.__setitem__("starts_", a["starts_"].astype(float)),
-        lambda a: a.__setitem__("nodes_", a["nodes_"]["value"]),
-        lambda a: a.__setitem__("classes_", a["classes_"][:1]),
-        lambda a: a.__setitem__("classes_", a["classes_"][::-1]),
-        lambda a: a.pop("nodes_"),
-        lambda a: a.pop("weights_"),
-        set_value("n_features_in_", 3),
-        set_value("n_features_in_", math.inf),
-        set_value("n_jobs", 0),
-        set_value("base", "forest"),
-        set_value("estimators_", [1, 2, 3, 4, 5]),
-    ],
-)
-def test_damaged_trees_are_not_walked(damage, tmp_path):
-    path = tmp_path / "model.npz"
-    X, y = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 2
-    X[:, 3] += y
-    model = AdaBoost(n_estimators=5).fit(X, y)
-    assert model.nodes_["feature"].max() == 3
-    model.save(path)
-    assert AdaBoost.load(path).score(X, y) == model.score(X, y)
-    arrays = read_arrays(path)
-    damage(arrays)
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="its AdaBoost is damaged"):
-        AdaBoost.load(path)
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("damage", ["one less", "other classes", "other width"])
-def test_damaged_members_are_not_asked(damage, tmp_path):
-    exrm = pytest.importorskip("solvers.exrm")
-    X, y = blobs(60, 3)
-    model, path = AdaBoost(base=exrm.PSVM(), n_estimators=3).fit(X, y), tmp_path / "model.npz"
-    model.save(path)
-    loaded = AdaBoost.load(path, members=(exrm.PSVM,))
-    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-    if damage == "one less":
-        model.estimators_.pop()
-    elif damage == "other classes":
-        model.estimators_[1] = exrm.PSVM().fit(X, y + 1)
-    else:
-        model.estimators_[1] = exrm.PSVM().fit(X[:, :2], y)
-    model.save(path)
-    with pytest.raises(ValueError, match="its AdaBoost is damaged"):
-        AdaBoost.load(path, members=(exrm.PSVM,))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from solvers import METHODS
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.bagging import Bagging
 from solvers.combine import Calibrated, Stacking, Voting
-from solvers.exrm import FORMAT, PSVM, ExRM
+from solvers.exrm import PSVM, ExRM
+from solvers.model_file import FORMAT, load, save
 from solvers.multiclass import OneVsRest
 from tests.conftest import damage
 
@@ -294,7 +295,7 @@ def test_gaps_are_left_to_trees(report, tmp_path):
     report("predict", "--model", model, "--data", table, "--out", out)
     decision = np.loadtxt(out, delimiter=",", skiprows=1, usecols=1)
     assert np.isnan(data.X).any()
-    assert decision.tolist() == AdaBoost.load(model).decision_function(data.X).tolist()
+    assert decision.tolist() == load(model).decision_function(data.X).tolist()
 
 
 def test_ways_to_read_a_file(report, tmp_path):
@@ -497,7 +498,7 @@ def test_save_and_predict(report, tmp_path):
     lines = report("exrm", "--data", train, "--label", "kind", "--trials", 1, "--save", model)
     assert lines["model"] == f"trained on all 40 rows, saved to {model}"
 
-    loaded = ExRM.load(model)
+    loaded = load(model)
     data = datasets.load(train, label="kind")
     prep = datasets.Preprocess("minmax").fit(data.X)
     X = prep.transform(data.X)
@@ -575,7 +576,7 @@ def test_callbacks_are_not_saved(data, monkeypatch, tmp_path):
     path = tmp_path / "m.npz"
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert cli.main(["psvm", "--data", data, "--trials", "1", "--save", str(path)]) == 0
-    model = PSVM.load(path) if data == "heart" else OneVsRest.load(path, members=(PSVM,))
+    model = load(path)
     assert model.callback is None
     assert data == "heart" or model.base.callback is None
 
@@ -639,7 +640,7 @@ def test_outputs_and_parameters_of_the_members(report, tmp_path):
         model = Bagging(n_estimators=5, random_state=0, **params).fit(X, y)
         found = json.loads(path.read_text())["trials"][0]["test_error"]
         assert found == np.mean(model.predict(X_test) != y_test)
-        loaded = Bagging.load(saved)
+        loaded = load(saved)
         assert {name: getattr(loaded, name) for name in params} == params
         for name, value in params.items():
             assert f"{name}={value}".replace("'", "") in lines["parameters"]
@@ -657,7 +658,7 @@ def test_class_weight_of_many_classes(report, tmp_path):
     trial = json.loads(path.read_text())["trials"][0]
     assert trial["test_error"] == np.mean(best != y_test)
     assert trial["objective"] == pytest.approx(sum(part.objective_ for part in parts), rel=1e-9)
-    loaded = OneVsRest.load(model, members=(PSVM,))
+    loaded = load(model)
     assert loaded.class_weight == {2: 50, 0: 2.5} and loaded.base.class_weight is None
 
 
@@ -1022,7 +1023,7 @@ def files(tmp_path, monkeypatch):
     """A table, a model, links to both, and a place from where they have relative names."""
     monkeypatch.chdir(tmp_path)
     table = write_table(tmp_path / "t.csv")
-    ExRM().fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "m.npz")
+    save(ExRM().fit([[0.0], [1.0]], [0, 1]), tmp_path / "m.npz")
     (tmp_path / "sub").mkdir()
     for name in ("t.csv", "m.npz"):
         os.symlink(name, f"soft-{name}")
@@ -1087,7 +1088,7 @@ def test_outputs_through_links_keep_the_links(files, report):
     report("psvm", "--data", "t.csv", "--trials", 1, *old)
     assert os.path.islink("dangling") and os.path.islink("soft-m.npz")
     assert json.loads(Path("absent").read_text())["method"] == "PSVM"
-    assert PSVM.load("m.npz").n_features_in_ == 4
+    assert load("m.npz").n_features_in_ == 4
 
 
 @pytest.mark.parametrize("argv", ["psvm", "adaboost --scale standard", "bagging --n-estimators 3"])
@@ -1164,16 +1165,16 @@ def bad(tmp_path_factory):
         (folder / name).write_text(text)
     (folder / "truncated.csv.gz").write_bytes(gzip.compress(table.encode())[:-20])
     model = folder / "python.npz"
-    ExRM().fit([[0.0], [1.0]], [0, 1]).save(model)
+    save(ExRM().fit([[0.0], [1.0]], [0, 1]), model)
     (folder / "truncated.npz").write_bytes(model.read_bytes()[:-50])
     (folder / "pickle.npz").write_bytes(pickle.dumps({"format": 1}))
     np.savez(folder / "foreign.npz", X=np.zeros(3))
-    header = {"format": FORMAT, "class": "Oracle", "params": {}, "values": {}}
-    np.savez(folder / "other.npz", header=np.array(json.dumps(header)))
-    outer = header | {"class": "Voting", "models": {"estimators_": ["linear", header]}}
-    np.savez(folder / "inside.npz", header=np.array(json.dumps(outer)))
-    outer["models"] = {"base": header | {"class": ""}}
-    np.savez(folder / "nameless.npz", header=np.array(json.dumps(outer)))
+    inner = {"class": "Oracle", "params": {}, "fitted": {}}
+    outer = {"class": "Voting", "params": {}, "fitted": {"estimators_": ["linear", inner]}}
+    nameless = outer | {"params": {"members": [inner | {"class": ""}]}}
+    for name, model in (("other", inner), ("inside", outer), ("nameless", nameless)):
+        header = json.dumps({"format": FORMAT, "model": model})
+        np.savez(folder / f"{name}.npz", header=np.array(header))
     return folder
 
 
@@ -1232,12 +1233,12 @@ ERRORS = {
     "predict --model absent.npz --data sonar --out {}/absent/a.csv": "absent; create it first",
     "predict --model absent.npz --data sonar --out {}/a.csv": "absent.npz: No such file",
     "predict --model {}/python.npz --data sonar --out {}/a.csv": "was not written by --save",
-    "predict --model {}/other.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
-    "predict --model {}/inside.npz --data sonar --out {}/a.csv": "holds a model of Oracle",
-    "predict --model {}/nameless.npz --data sonar --out {}/a.csv": "holds a model of ",
-    "predict --model {}/foreign.npz --data sonar --out {}/a.csv": "is not a model file",
-    "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "is not a model file",
-    "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "is not a model file",
+    "predict --model {}/other.npz --data sonar --out {}/a.csv": "it holds a Oracle; use load",
+    "predict --model {}/inside.npz --data sonar --out {}/a.csv": "it holds a Oracle; use load",
+    "predict --model {}/nameless.npz --data sonar --out {}/a.csv": "it holds a ; use load",
+    "predict --model {}/foreign.npz --data sonar --out {}/a.csv": "cannot be loaded as a model",
+    "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "cannot be loaded as a model",
+    "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "cannot be loaded as a model",
 }
 
 

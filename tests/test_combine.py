@@ -30,7 +30,6 @@ from solvers.combine import (
 from solvers.diversity import ambiguity
 from solvers.exrm import PSVM
 from solvers.gradient_boosting import GradientBoostingRegressor
-from tests.conftest import check_mutated_files
 
 
 def table(K=3, n=150, d=4, seed=0):
@@ -1017,40 +1016,6 @@ def test_a_regressor_in_any_unit(model):
 
 
 @each_way
-def test_regressors_are_kept_in_files(model, tmp_path):
-    X, y = numbers()
-    path = tmp_path / "model.npz"
-    model.fit(X, y).save(path, notes={"of": "numbers"})
-    again = type(model).load(path)
-    assert again.notes_ == {"of": "numbers"} and repr(again) == repr(model)
-    assert_array_equal(again.predict(X), model.predict(X))
-    assert_array_equal(again.weights_, model.weights_)
-    found = [("gb", GradientBoostingRegressor(n_estimators=3)), ("in", model), "quadratic"]
-    outer = StackingRegressor(found).fit(X, y)
-    outer.save(path)
-    inside = (GradientBoostingRegressor, type(model))
-    assert_array_equal(StackingRegressor.load(path, members=inside).predict(X), outer.predict(X))
-    with pytest.raises(ValueError, match="holds a GradientBoostingRegressor: pass the class"):
-        StackingRegressor.load(path)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("model", [
-    VotingRegressor(), VotingRegressor(weights="covariance"), StackingRegressor("quadratic"),
-    StackingRegressor("linear", meta=REGRESSORS["linear"]()),
-    StackingRegressor([VotingRegressor()]),
-], ids=repr)  # fmt: skip
-def test_mutated_files_of_regressors_are_refused_or_predict(model, tmp_path):
-    X, y = numbers(30)
-
-    def check(again):
-        assert np.isfinite(again.predict(X)).all() and again.predict(X).shape == (30,)
-
-    inside = (VotingRegressor, *REGRESSORS.values())
-    check_mutated_files(model.fit(X, y), tmp_path / "model.npz", check, inside)
-
-
-@each_way
 def test_callbacks_of_regressors(model, capsys):
     X, y = numbers()
     valid, goals = numbers(seed=1)
@@ -1559,94 +1524,6 @@ def test_a_failed_fit_changes_nothing():
 
 
 # -- well behaved ---------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("K, model", [
-    (4, Voting()), (4, Voting(how="soft", weights=[1, 2, 0])), (4, Stacking()),
-    (4, Voting(how="majority", reject="?", weights="log-odds")),
-    (4, Stacking(meta=BUILT_IN["bayes"]())),
-    (2, Calibrated()), (2, Calibrated(method="isotonic")),
-])  # fmt: skip
-def test_save_and_load(K, model, tmp_path):
-    X, y = table(K)
-    model.fit(X, y).save(tmp_path / "model.npz")
-    again = type(model).load(tmp_path / "model.npz")
-    assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert_array_equal(again.votes(X), model.votes(X))
-    assert_array_equal(again.predict(X), model.predict(X))
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("model", [
-    Voting("linear,bayes", how="soft"), Voting("centroid", weights="log-odds"),
-    Stacking("linear,bayes"),
-    Stacking("linear", meta=BUILT_IN["bayes"]()), Calibrated(), Calibrated(method="isotonic"),
-    Voting([Calibrated()], how="average"), Voting([PSVM()]),
-])  # fmt: skip
-def test_mutated_files_are_refused_or_predict(model, tmp_path):
-    X, y = table(2, n=30)
-
-    def check(again):
-        assert np.isfinite(again.decision_function(X)).all()
-        assert again.predict(X).shape == (30,)
-        if hasattr(again, "predict_proba"):
-            assert_allclose(again.predict_proba(X).sum(axis=1), 1.0)
-
-    check_mutated_files(model.fit(X, y), tmp_path / "model.npz", check, (Calibrated, PSVM))
-
-
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-def test_probabilities_of_a_file_are_between_0_and_1(tmp_path):
-    X, y = table(2)
-    model = Calibrated(method="isotonic").fit(X, y)
-    values = model.values_
-    for model.values_ in (values + 0.6, values - 0.6):
-        model.save(tmp_path / "model.npz")
-        with pytest.raises(ValueError, match="its Calibrated is damaged"):
-            Calibrated.load(tmp_path / "model.npz")
-
-
-def test_callback_is_not_in_the_file(tmp_path):
-    X, y = table(2)
-    model = Voting(callback=lambda *args: False).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    assert Voting.load(tmp_path / "model.npz").callback is None
-
-
-def test_damaged_files_and_foreign_members(tmp_path):
-    X, y = table(2)
-    path = tmp_path / "model.npz"
-    model = Stacking().fit(X, y)
-    broken = copy.copy(model)
-    for change in (
-        {"coef_": model.coef_[:2]},
-        {"weights_": model.weights_[:, None]},
-        {"weights_": np.ones(9)},
-        {"members": "linear,bayes,linear"},
-        {"members": "linear,bayes"},
-        {"members": "linear,bayes,svm"},
-        {"estimators_": model.estimators_[:2]},
-    ):
-        vars(broken).update(vars(model) | change)
-        broken.save(path)
-        with pytest.raises(ValueError, match="its Stacking is damaged"):
-            Stacking.load(path)
-    vars(broken).update(vars(model) | {"estimators_": [copy.copy(m) for m in model.estimators_]})
-    for t, name in enumerate(("_Linear", "_Bayes", "_Centroid")):
-        vars(broken.estimators_[t]).update(state_=model.estimators_[t].state_[:, 1:])
-        broken.save(path)
-        with pytest.raises(ValueError, match=f"its {name} is damaged"):
-            Stacking.load(path)
-        broken.estimators_[t] = model.estimators_[t]
-    path.unlink()
-    tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
-    for model in (Voting([tree, "bayes"]), Calibrated(tree), Stacking(meta=tree)):
-        with pytest.raises(ValueError, match="our models only, no DecisionTreeClassifier"):
-            model.fit(X, y).save(path)
-    assert not path.exists()
-
-
 def test_clone_keeps_fitted_members():
     clone = pytest.importorskip("sklearn.base").clone
     X, y = table(2)
@@ -1764,24 +1641,3 @@ def test_errors():
     svm = pytest.importorskip("sklearn.svm").SVC(decision_function_shape="ovo")
     with pytest.raises(ValueError, match=r"outputs of shape \(150, 6\), not one a class"):
         Voting([svm], how="average").fit(X, y)
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        [("svm", PSVM()), ("nb", "bayes")],
-        [("svm", PSVM()), "bayes"],
-        [("a", "linear"), ("b", "bayes")],
-    ],
-)
-def test_save_and_load_members_with_names(found, tmp_path):
-    X, y = table(2)
-    path = tmp_path / "model.npz"
-    for model in (Voting(found), Voting([("inner", Voting(found)), "bayes"])):
-        model.fit(X, y).save(path)
-        again = Voting.load(path, members=(PSVM,))
-        assert repr(again) == repr(model)
-        assert list(again.named_estimators_) == list(model.named_estimators_)
-        assert_array_equal(again.votes(X), model.votes(X))
-        again.fit(X, y)
-        assert_array_equal(again.votes(X), model.votes(X))

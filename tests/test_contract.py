@@ -2,9 +2,7 @@
 
 import importlib
 import inspect
-import json
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -19,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from solvers import METHODS
 
 ROOT = Path(__file__).parent.parent
-NO_ESTIMATORS = {"__init__.py", "diversity.py"}
+NO_ESTIMATORS = {"__init__.py", "diversity.py", "model_file.py"}
 FILES = sorted(path for path in (ROOT / "solvers").glob("*.py") if path.name not in NO_ESTIMATORS)
 
 
@@ -247,62 +245,6 @@ def test_fit_leaves_the_input_alone(cls):
             assert_array_equal(now, then)
 
 
-@pytest.mark.uncompiled
-@every
-@pytest.mark.parametrize("labels", [["no", "yes"], [0, 1], [-1.5, 2.5], [False, True]])
-def test_save_and_load(cls, labels, tmp_path):
-    X, y = table()
-    y = np.array(labels)[(y == "yes").astype(int)]
-    for model in variants(cls):
-        path = tmp_path / "model.npz"
-        model.fit(X, y).save(path, notes={"data": "table"})
-        copy = cls.load(path)
-        assert copy.get_params() == model.get_params() and copy.notes_ == {"data": "table"}
-        assert copy.classes_.dtype == model.classes_.dtype
-        for one, two in ((model.predict(X), copy.predict(X)), (model.votes(X), copy.votes(X))):
-            assert_array_equal(one, two)
-        for name, value in vars(model).items():
-            if name != "estimators_":
-                assert_array_equal(getattr(copy, name), value)
-        assert os.listdir(tmp_path) == ["model.npz"]
-        again = pickle.loads(pickle.dumps(model))
-        assert_array_equal(again.decision_function(X), model.decision_function(X))
-
-
-@pytest.mark.uncompiled
-@every
-def test_bad_model_files(cls, tmp_path):
-    X, y = table()
-    path = tmp_path / "model.npz"
-    with pytest.raises(ValueError, match="not fitted"):
-        make(cls).save(path)
-    make(cls).fit(X, y).save(path)
-    good = path.read_bytes()
-
-    path.write_bytes(good[: len(good) // 2])
-    with pytest.raises(ValueError, match="not a model file"):
-        cls.load(path)
-    path.write_bytes(pickle.dumps({"class": cls.__name__}))
-    with pytest.raises(ValueError, match="not a model file.*no .npz archive"):
-        cls.load(path)
-    np.savez(path, X=X)
-    with pytest.raises(ValueError, match="not a model file"):
-        cls.load(path)
-    np.savez(path, header=np.array([{"format": 1}], dtype=object))
-    with pytest.raises(ValueError, match="not a model file"):
-        cls.load(path)
-    for change, text in (({"class": "Other"}, "of Other, not of"), ({"format": 99}, "format 99")):
-        path.write_bytes(good)
-        with np.load(path) as file:
-            arrays = {key: file[key] for key in file.files}
-        arrays["header"] = np.array(json.dumps({**json.loads(str(arrays["header"])), **change}))
-        np.savez(path, **arrays)
-        with pytest.raises(ValueError, match=text):
-            cls.load(path)
-    with pytest.raises(FileNotFoundError):
-        cls.load(tmp_path / "none.npz")
-
-
 def nested():
     """Models of our models, and the classes that load has to be told."""
     from solvers.adaboost_nc import AdaBoost
@@ -326,102 +268,6 @@ def nested():
         (ECOC(Voting()), (Voting,)),
         (Bagging(PSVM(), 3, max_features=0.5, random_state=0), (PSVM,)),
     ]
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("case", range(9))
-def test_save_and_load_models_of_models(case, tmp_path):
-    X, y = table()
-    path, (model, members) = tmp_path / "model.npz", nested()[case]
-    model.fit(X, y).save(path, notes={"class": "Voting", "params": {}, "values": {}})
-    copy = type(model).load(path, members=members)
-    assert copy.notes_ == {"class": "Voting", "params": {}, "values": {}}
-    assert repr(copy) == repr(model)
-    assert_array_equal(copy.votes(X), model.votes(X))
-    assert_array_equal(copy.decision_function(X), model.decision_function(X))
-    assert_array_equal(copy.predict(X), model.predict(X))
-    assert [type(m) for m in copy.estimators_] == [type(m) for m in model.estimators_]
-    for name, value in vars(copy.estimators_[0]).items():
-        if name.endswith("_") and not name.startswith(("estimators", "meta")):
-            assert_array_equal(value, getattr(model.estimators_[0], name))
-    for missing in members:
-        rest = [cls for cls in members if cls is not missing]
-        with pytest.raises(ValueError, match=f"holds a {missing.__name__}: pass the class"):
-            type(model).load(path, members=rest)
-    assert os.listdir(tmp_path) == ["model.npz"]
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("case", range(9))
-def test_damaged_models_of_models(case, tmp_path):
-    X, y = table()
-    path, (model, members) = tmp_path / "model.npz", nested()[case]
-    model.fit(X, y).save(path)
-    good = path.read_bytes()
-    with np.load(path) as file:
-        arrays = {key: file[key] for key in file.files}
-    header = json.loads(str(arrays["header"]))
-
-    def load(text, changed=arrays, **changes):
-        new = {"header": np.array(json.dumps({**header, **changes}))}
-        np.savez(path, **changed | new)
-        with pytest.raises(ValueError, match=text):
-            type(model).load(path, members=members)
-
-    first = header["models"]["estimators_"][0]
-    for wrong in ([], [7], ["linear"], [{}], [{"class": "Other"}], {"class": 1}, 3, "linear"):
-        load("not a model file", models={**header["models"], "estimators_": wrong})
-    load("holds a", models={"estimators_": [{**first, "class": ["Other"]}]})
-    load("holds a Other", models={"estimators_": [{**first, "class": "Other"}]})
-    load("does not have", models={"estimators_": [{**first, "params": {"nonsense": 1}}]})
-    lost = {key: value for key, value in arrays.items() if not key.startswith("estimators_/0/")}
-    load("not a model file", lost, models={"estimators_": [{**first, "values": {}, "models": {}}]})
-    path.write_bytes(good[: len(good) // 2])
-    with pytest.raises(ValueError, match="not a model file"):
-        type(model).load(path, members=members)
-
-
-@pytest.mark.bounds
-def test_kernels_never_see_a_damaged_member(tmp_path):
-    """The checks of a class also run where it is a member, however deep."""
-    X, y = table()
-    path, (model, members) = tmp_path / "model.npz", nested()[6]
-    model.fit(X, y).save(path)
-    with np.load(path) as file:
-        arrays = {key: file[key] for key in file.files}
-    key = "estimators_/0/estimators_/0/nodes_"
-    arrays[key]["child"] += 1000
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="not a model file.*its AdaBoost is damaged"):
-        type(model).load(path, members=members)
-
-
-@pytest.mark.uncompiled
-@every
-def test_checks_of_model_files_also_run_for_members(cls):
-    """They belong into _is_intact: load and save are only called for the outermost model."""
-    for name in ("load", "save", "_pack"):
-        owner = next(base for base in cls.__mro__ if name in vars(base))
-        assert owner.__name__ in ("_Model", "_Nested"), name
-
-
-@pytest.mark.uncompiled
-@every
-def test_save_is_atomic(cls, tmp_path, monkeypatch):
-    X, y = table()
-    path = tmp_path / "model.npz"
-    model = make(cls).fit(X, y)
-    model.save(path)
-    before = path.read_bytes()
-
-    def full_disk(file, array, **options):
-        file.write(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np.lib.format, "write_array", full_disk)
-    with pytest.raises(OSError, match="disk full"):
-        model.save(path)
-    assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.npz"]
 
 
 @pytest.mark.uncompiled

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from solvers import cqboost
+from solvers import cqboost, model_file
 from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
 from tests.conftest import RowBlocks, blobs
 
@@ -187,8 +187,8 @@ def test_bounds_report_and_files_after_blocks(cls, tmp_path, capsys):
     with pytest.warns(UserWarning, match="unequal weights"):
         assert math.isnan(weighted.pac_bayes_bound())
     path = tmp_path / "model.npz"
-    model.save(path)
-    assert_array_equal(cls.load(path).decision_function(X), model.decision_function(X))
+    model_file.save(model, path)
+    assert_array_equal(model_file.load(path).decision_function(X), model.decision_function(X))
     seen = weakref.ref(blocks.blocks[0]), weakref.ref(blocks)
     del blocks
     gc.collect()

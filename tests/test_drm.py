@@ -16,7 +16,7 @@ import datasets
 from solvers import drm
 from solvers.drm import DRM, ConvergenceWarning, NuSVM
 from tests import hard_drm
-from tests.conftest import blobs, naive_bootstrap, naive_counts, read_arrays
+from tests.conftest import blobs, naive_bootstrap, naive_counts
 
 pytestmark = pytest.mark.bounds
 uncompiled = pytest.mark.uncompiled  # small enough to run without the compiler
@@ -901,31 +901,6 @@ def test_residual_is_relative_to_the_objective():
     with pytest.warns(ConvergenceWarning):
         model = NuSVM(nu=1e-3, max_iter=1, kernel="linear").fit(X, y)
     assert abs(model.objective_) < 1e-3 < model.residual_
-
-
-@uncompiled
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
-def test_saved_models_are_checked(kernel, tmp_path):
-    """A file gives the same votes; one whose arrays do not belong together is refused."""
-    X, y = heart(40)
-    X = X @ X.T if kernel == "precomputed" else X
-    model = DRM(3, kernel=kernel, sampling="bootstrap", random_state=0).fit(X, y)
-    file = tmp_path / "model.npz"
-    model.save(file)
-    assert_array_equal(DRM.load(file).votes(X), model.votes(X))
-    arrays = read_arrays(file)
-    damaged = {"weights_": np.ones(4)}  # of four members
-    if kernel == "linear":
-        damaged |= {"intercept_": np.zeros(2), "coef_": model.coef_[:, 1:]}
-    else:
-        damaged |= {"support_": model.support_ + 40, "dual_coef_": model.dual_coef_[:2]}
-    if kernel == "rbf":
-        damaged["support_vectors_"] = model.support_vectors_[1:]
-    for name, value in damaged.items():
-        assert name in arrays
-        np.savez(file, **arrays | {name: value})
-        with pytest.raises(ValueError, match="its DRM is damaged"):
-            DRM.load(file)
 
 
 def test_a_fit_that_fails_leaves_the_object_as_it_was():

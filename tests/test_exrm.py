@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 
 import datasets
-from solvers import exrm
+from solvers import exrm, model_file
 from solvers.exrm import PSVM, ConvergenceWarning, ExRM
 from tests.conftest import blobs, naive_bootstrap, naive_counts, read_arrays
 from tests.hard_exrm import check, is_honest, make, problems
@@ -1114,12 +1114,12 @@ def test_rbf_decisions_from_a_file(landmarks, tmp_path):
     do not fit are refused."""
     X, y = blobs(30, 2)
     model = PSVM(kernel="rbf", n_landmarks=landmarks, random_state=0).fit(X, y)
-    model.save(tmp_path / "model")
+    model_file.save(model, tmp_path / "model")
     parts = read_arrays(tmp_path / "model")
     distance = ((X[:, None] - parts["landmarks_"]) ** 2).sum(2)
     features = np.exp(-model.gamma_ * distance) @ parts["map_"]
     decision = features @ parts["coef_"][0] + parts["intercept_"][0]
-    loaded = PSVM.load(tmp_path / "model")
+    loaded = model_file.load(tmp_path / "model")
     assert_allclose(loaded.decision_function(X), decision, rtol=1e-9)
     assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     assert_array_equal(loaded.votes(X), model.votes(X))
@@ -1127,7 +1127,7 @@ def test_rbf_decisions_from_a_file(landmarks, tmp_path):
         with open(tmp_path / "bad", "wb") as file:
             np.savez(file, **parts | {"map_": wrong})
         with pytest.raises(ValueError, match="its PSVM is damaged"):
-            PSVM.load(tmp_path / "bad")
+            model_file.load(tmp_path / "bad")
 
 
 @pytest.mark.uncompiled

@@ -12,7 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 import datasets
 from solvers import gradient_boosting
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
-from tests.conftest import blobs, read_arrays
+from tests.conftest import blobs
 
 pytestmark = pytest.mark.bounds
 
@@ -583,28 +583,6 @@ def test_a_given_loss_may_overflow_on_the_way_of_a_line_search():
     assert model.score(X, y) > 0.8 and same.score(X, y) > 0.8
 
 
-@pytest.mark.parametrize(
-    ("cls", "loss"), [(GradientBoosting, focal), (GradientBoostingRegressor, pinball)]
-)
-def test_a_file_does_not_hold_a_given_loss(cls, loss, tmp_path):
-    path = tmp_path / "model.npz"
-    X, y = data_for(cls, 100)
-    model = cls(loss=loss, order=1, n_estimators=5).fit(X, y)
-    model.save(path)
-    copy = cls.load(path)
-    assert copy.loss is None and copy.get_params() == model.get_params() | {"loss": None}
-    assert_array_equal(copy.votes(X), model.votes(X))
-    assert_array_equal(copy.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None.* it needs its loss"):
-        copy.fit(X, y)
-    assert_array_equal(copy.predict(X), model.predict(X))  # it is what it was
-    copy.save(path)
-    assert_array_equal(cls.load(path).predict(X), model.predict(X))
-    assert_array_equal(copy.set_params(loss=loss).fit(X, y).votes(X), model.votes(X))
-    with pytest.raises(ValueError, match="loss is None"):
-        cls(loss=None).fit(X, y)
-
-
 @pytest.mark.parametrize("loss", ["hinge", focal])
 def test_losses_without_probabilities(loss):
     metrics = pytest.importorskip("sklearn.metrics")
@@ -754,43 +732,6 @@ def test_an_endless_line_search_along_an_object_is_told():
     with pytest.warns(UserWarning, match="in 3 of 3 rounds the loss falls for ever along a member"):
         model.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_models_inside_a_model_are_saved(cls, tmp_path):
-    path = tmp_path / "model.npz"
-    X, y = data_for(cls, 100)
-    X[::7, 1] = np.nan
-    base = GradientBoostingRegressor(n_estimators=3, max_depth=2)
-    model = cls(base=base, n_estimators=4, max_features=3, random_state=0).fit(X, y)
-    model.save(path)
-    copy = cls.load(path, members=(GradientBoostingRegressor,))
-    assert_array_equal(copy.votes(X), model.votes(X))
-    assert copy.base.get_params() == base.get_params() and not hasattr(copy.base, "weights_")
-    assert model.get_params()["base__n_estimators"] == 3
-    if cls is GradientBoosting:
-        with pytest.raises(ValueError, match="holds a GradientBoostingRegressor: pass the class"):
-            cls.load(path)
-    whole = read_arrays(path)
-    for name, wrong in (
-        ("weights_", whole["weights_"][:-1]),
-        ("estimators_features_", whole["estimators_features_"] + 1),
-        ("estimators_features_", whole["estimators_features_"][:, :2].copy()),
-        ("estimators_features_", whole["estimators_features_"][:-1]),
-        ("starts_", np.array([0, 1, 1])),
-    ):
-        np.savez(path, **whole | {name: wrong})
-        with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
-            cls.load(path, members=(GradientBoostingRegressor,))
-
-
-def test_objects_that_no_file_can_hold(tmp_path):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    X, y = waves(40)
-    model = GradientBoostingRegressor(base=linear_model.Ridge(), n_estimators=2).fit(X, y)
-    with pytest.raises(ValueError, match="cannot save .* and our models only, no Ridge"):
-        model.save(tmp_path / "model.npz")
-    assert not (tmp_path / "model.npz").exists()
 
 
 # -- shaped like the mathematics ------------------------------------------------------------------
@@ -1588,110 +1529,6 @@ def test_a_score_of_exactly_0_is_positive():
         model = GradientBoosting(loss).fit(X, ["a", "b"] * 3)
         assert (model.decision_function(X) == 0).all() and (model.predict(X) == "b").all()
         assert ([*model.staged_predict(X)][-1] == "b").all()
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_equal_fits_save_equal_bytes(cls, tmp_path):
-    X, y = data_for(cls, 150)
-    X[::5, 0] = np.nan
-    paths = [tmp_path / f"{k}.npz" for k in range(3)]
-    for path in paths[:2]:
-        junk = [np.full(m, 0x53454352, dtype=np.int64) for m in (16, 64, 256, 1024, 4096)]
-        del junk  # memory that was used before
-        model = cls(n_estimators=8, callback=lambda model, t, info: None).fit(X, y)
-        model.save(path)
-    model.save(paths[2])
-    assert len({path.read_bytes() for path in paths}) == 1
-    assert cls.load(paths[0]).callback is None
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_save_and_load(cls, tmp_path):
-    X, y = data_for(cls, 120)
-    X[::7, 1] = np.nan
-    path = tmp_path / "model.npz"
-    for params in (
-        {},
-        {"early_stopping": True, "random_state": 0},
-        {"monotonic_cst": [1, 0, 0, 0]},
-    ):
-        model = cls(n_estimators=6, **params).fit(X, y)
-        model.save(path, notes={"data": "waves"})
-        copy = cls.load(path)
-        assert copy.get_params() == model.get_params() and copy.notes_ == {"data": "waves"}
-        assert_array_equal(copy.predict(X), model.predict(X))
-        assert_array_equal(copy.votes(X), model.votes(X))
-        for name, value in vars(model).items():
-            assert_array_equal(getattr(copy, name), value)
-    other = BOTH[cls is GradientBoosting]
-    with pytest.raises(ValueError, match=f"of {cls.__name__}, not of {other.__name__}"):
-        other.load(path)
-
-
-@pytest.mark.parametrize("cls", BOTH)
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda a: a["nodes_"]["child"].__setitem__(1, 10**6),
-        lambda a: a["nodes_"]["child"].__setitem__(1, len(a["nodes_"]) - 1),  # one child too many
-        lambda a: a["nodes_"]["child"].__setitem__(2, 1),  # a cycle
-        lambda a: a["nodes_"]["child"].__setitem__(1, -1),
-        lambda a: a["nodes_"]["feature"].__setitem__(1, 4),
-        lambda a: a["nodes_"]["feature"].__setitem__(1, -1),
-        lambda a: a["starts_"].__setitem__(0, 1),
-        lambda a: a["starts_"].__setitem__(-1, 10**6),
-        lambda a: a["starts_"].__setitem__(2, 10**6),
-        lambda a: a.__setitem__("starts_", a["starts_"][:-1]),
-        lambda a: a.__setitem__("starts_", a["starts_"].astype(float)),
-        lambda a: a.__setitem__("weights_", a["weights_"][:-1]),
-        lambda a: a.__setitem__("weights_", a["weights_"].astype(str)),
-        lambda a: a.__setitem__("weights_", a["weights_"].astype(np.float32)),
-        lambda a: a.__setitem__("nodes_", a["nodes_"]["value"]),
-        lambda a: a.__setitem__("nodes_", a["nodes_"].astype(
-            [(name, "f4" if name == "threshold" else kind[0])
-             for name, kind in a["nodes_"].dtype.fields.items()])),
-        lambda a: a.pop("nodes_"),
-        lambda a: a.pop("weights_"),
-        lambda a: a["weights_"].__setitem__(1, np.nan),
-        lambda a: a["weights_"].__setitem__(1, np.inf),
-        lambda a: a["nodes_"]["value"].__setitem__(0, np.nan),
-        lambda a: a.__setitem__("weights_", a["weights_"][None]),
-        lambda a: (a.__setitem__("weights_", a["weights_"][:0]),
-                   a.__setitem__("starts_", a["starts_"][:1]),
-                   a.__setitem__("nodes_", a["nodes_"][:0])),
-    ],
-)  # fmt: skip
-def test_damaged_trees_are_not_walked(damage, cls, tmp_path):
-    path = tmp_path / "model.npz"
-    X, y = data_for(cls, 80)
-    cls(n_estimators=5, max_depth=2).fit(X, y).save(path)
-    arrays = read_arrays(path)
-    damage(arrays)
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match=f"its {cls.__name__} is damaged"):
-        cls.load(path)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda a: a.pop("classes_"),
-        lambda a: a.__setitem__("classes_", a["classes_"][:1]),
-        lambda a: a.__setitem__("classes_", np.append(a["classes_"], 5)),
-        lambda a: a.__setitem__("classes_", a["classes_"][None]),
-        lambda a: a.__setitem__("classes_", a["classes_"][::-1]),
-        lambda a: a.__setitem__("classes_", np.array([0.0, np.nan])),
-    ],
-)
-def test_damaged_classes_are_not_used(damage, tmp_path):
-    path = tmp_path / "model.npz"
-    X, y = data_for(GradientBoosting, 80)
-    GradientBoosting(n_estimators=5, max_depth=2).fit(X, y).save(path)
-    arrays = read_arrays(path)
-    damage(arrays)
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="its GradientBoosting is damaged"):
-        GradientBoosting.load(path)
 
 
 @pytest.mark.uncompiled

@@ -88,7 +88,7 @@ def test_the_method_comes_first(path):
 
 @each_solver
 def test_blocks_stand_in_their_order(path):
-    order = ["jit", "tree", "cache", "estimator", "files", "nested", "members"]
+    order = ["jit", "tree", "cache", "estimator", "nested", "members"]
     text = path.read_text(encoding="utf-8")
     found = re.findall(r"^# >>> shared: (\w+) \d+$", text, re.MULTILINE)
     assert [name for name in found if name in order] == [name for name in order if name in found]

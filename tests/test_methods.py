@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from perf.study import methods
-from solvers import METHODS
+from solvers import METHODS, model_file
 from solvers.adaboost_nc import AdaBoost
 from solvers.bagging import Bagging
-from solvers.combine import Calibrated, Stacking, Voting
+from solvers.combine import Calibrated, Stacking
 from solvers.exrm import PSVM, ExRM
 from solvers.multiclass import OneVsRest
 
@@ -187,21 +187,10 @@ def test_outline_of_models_of_models():
 def test_files_are_read_whatever_is_inside(command, params, names, classes, tmp_path):
     X, y = rows(classes)
     model = methods.build(command, params, 0, classes).fit(X, y)
-    model.save(tmp_path / "m.npz", notes={"a": 1})
-    loaded, found, notes = methods.load(tmp_path / "m.npz")
-    assert found == names[classes - 2] and notes == {"a": 1} and type(loaded) is type(model)
+    model_file.save(model, tmp_path / "m.npz", notes={"a": 1})
+    loaded, found = methods.load(tmp_path / "m.npz")
+    assert found == names[classes - 2] and loaded.notes_ == {"a": 1} and type(loaded) is type(model)
     assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
-
-
-def test_members_are_named_only_where_there_are_some(tmp_path, monkeypatch):
-    """Classes that hold no other models need not know the argument."""
-    X, y = rows(2)
-    PSVM().fit(X, y).save(tmp_path / "m.npz")
-    load = PSVM.load.__func__
-    monkeypatch.setattr(PSVM, "load", classmethod(lambda cls, path: load(cls, path)))
-    assert type(methods.load(tmp_path / "m.npz")[0]) is PSVM
-    Voting([PSVM(), "bayes"]).fit(X, y).save(tmp_path / "v.npz")
-    assert methods.load(tmp_path / "v.npz")[1] == ["Voting", "PSVM"]
 
 
 def test_classes_that_are_not_among_the_methods(tmp_path):
@@ -209,6 +198,6 @@ def test_classes_that_are_not_among_the_methods(tmp_path):
         pass
 
     X, y = rows(2)
-    Oracle().fit(X, y).save(tmp_path / "m.npz")
-    with pytest.raises(ValueError, match="holds a model of Oracle, which is not among the methods"):
+    model_file.save(Oracle().fit(X, y), tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="it holds a Oracle; use load"):
         methods.load(tmp_path / "m.npz")

@@ -24,7 +24,6 @@ from solvers.multiclass import (
     one_vs_one_code,
     random_code,
 )
-from tests.conftest import check_mutated_files
 
 
 def table(K=4, n=160, d=5, seed=0):
@@ -530,58 +529,6 @@ def test_parameters_of_the_base():
     assert grid.best_score_ > 0.7 and not hasattr(model.base, "coef_")
     with pytest.raises(ValueError, match="OneVsRest has no parameter 'base__lam'; it has base, l2"):
         OneVsRest().set_params(base__lam=1.0)
-
-
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("model", [OneVsRest(), ECOC(random_state=0), ECOC(code=np.eye(4) * 2 - 1)])
-def test_save_and_load_many_classes(model, tmp_path):
-    X, y = table(4)
-    model.fit(X, y)
-    model.save(tmp_path / "model.npz")
-    again = type(model).load(tmp_path / "model.npz")
-    assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert_array_equal(again.predict(X), model.predict(X))
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("model", [
-    OneVsRest(), ECOC(code="one-vs-one"), ECOC(random_state=0, decoding="hamming"),
-    OneVsRest(Calibrated()),
-])  # fmt: skip
-def test_mutated_files_are_refused_or_predict(model, tmp_path):
-    X, y = table(3, n=30)
-
-    def check(again):
-        if abs(getattr(again, "coef_", np.zeros(1))).max() > 1e150:  # only rows of zeros fit these
-            with pytest.raises(ValueError, match="scale X"):
-                again.votes(X)
-            return
-        assert again.votes(X).shape == (30, len(again.weights_))
-        assert not np.isnan(again.decision_function(X)).any() and again.predict(X).shape == (30,)
-
-    check_mutated_files(model.fit(X, y), tmp_path / "model.npz", check, (Calibrated,))
-
-
-def test_damaged_files_and_foreign_bases(tmp_path):
-    X, y = table(3)
-    path = tmp_path / "model.npz"
-    model = OneVsRest().fit(X, y)
-    for name in ("coef_", "intercept_", "code_", "weights_"):
-        broken = copy.copy(model)
-        setattr(broken, name, getattr(model, name)[..., :-1])
-        broken.save(path)
-        with pytest.raises(ValueError, match="its OneVsRest is damaged"):
-            OneVsRest.load(path)
-        delattr(broken, name)
-        broken.save(path)
-        with pytest.raises(ValueError, match="its OneVsRest is damaged"):
-            OneVsRest.load(path)
-    path.unlink()
-    tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
-    with pytest.raises(ValueError, match="our models only, no DecisionTreeClassifier"):
-        OneVsRest(tree).fit(X, y).save(path)
-    assert not path.exists()
 
 
 def test_callback_stops():

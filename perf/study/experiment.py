@@ -23,7 +23,7 @@ import numpy as np
 
 import datasets
 from perf.study import methods
-from solvers import diversity
+from solvers import diversity, model_file
 
 WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
 EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
@@ -212,16 +212,17 @@ def _write(model, path, spec, data, name, prep):
         "schema": data.schema,
         "preprocess": prep.to_dict(),
     }
-    model.save(path, notes=notes)
+    model_file.save(model, path, notes)
 
 
 def apply(path, source, **read):
     """Apply a saved model to new rows; return a record and a table, titles first."""
-    model, names, notes = methods.load(path)
+    model, names = methods.load(path)
+    notes = getattr(model, "notes_", None)
     if not isinstance(notes, dict) or not NOTES <= set(notes):
         raise ValueError(
             f"{path} was not written by --save and does not say how to read {source}; "
-            f"use it from Python: {names[0]}.load(path).predict(X)"
+            "use it from Python: solvers.model_file.load(path).predict(X)"
         )
     prep = _preprocessing(path, notes, model)
     data = datasets.load(source, schema=notes["schema"], **read)

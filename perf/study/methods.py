@@ -18,7 +18,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from solvers import METHODS
+from solvers import METHODS, model_file
 
 OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
 OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
@@ -355,26 +355,15 @@ def wrappings(outlined, classes):
 # -- files -----------------------------------------------------------------------------------------
 
 
-def files():
-    """Return a module that reads and writes files as all methods do."""
-    return importlib.import_module("solvers.multiclass")
-
-
 def load(path):
-    """Read a model file: the model, the names of its class and of those inside, and its notes."""
-    header, _ = files().read_model(path)
-    name, *inside = names = [header["class"], *dict.fromkeys(_names_inside(header))]
-    if unknown := [name for name in names if name not in FILES]:
-        text = f"holds a model of {unknown[0]}, which is not among the methods"
-        raise ValueError(f"{path} {text}")
-    members = {"members": [class_of(part) for part in inside]} if inside else {}
-    return class_of(name).load(path, **members), names, header["values"].get("notes_")
+    """Read a model file: the model, the names of its class and of those inside."""
+    model = model_file.load(path)
+    return model, [*dict.fromkeys(_names(model))]
 
 
-def _names_inside(header):
-    """Yield the classes of the models inside a model; the built-in members have no name."""
-    for value in header["models"].values():
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, dict):
-                yield from [] if part["class"].startswith("_") else [part["class"]]
-                yield from _names_inside(part)
+def _names(model):
+    """Yield the class of a model and of the models inside; the built-in members have no name."""
+    if not type(model).__name__.startswith("_"):
+        yield type(model).__name__
+    for member in [*getattr(model, "estimators_", ()), *filter(None, [getattr(model, "meta_", 0)])]:
+        yield from _names(member)

@@ -12,8 +12,8 @@ import signal
 import sys
 
 from perf.draw import as_matplotlib, need_matplotlib
-from perf.study import methods
 from perf.text import plain
+from solvers import model_file
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
 IN_FOLDER = (  # what --out DIR will hold
@@ -126,7 +126,7 @@ def close_streams():
 
 def write(path):
     """Open a file that takes its place only when it is complete, as all methods do."""
-    return methods.files().write_file(path)
+    return model_file.write_file(path)
 
 
 def write_json(path, document):
