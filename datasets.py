@@ -318,9 +318,8 @@ def _check_reading(encoding, decimal, delimiter):
         raise DataError(f"load: --encoding must be {known}, got {encoding!r}") from None
     if decimal not in (".", ","):
         raise DataError(f"load: --decimal must be '.' or ',', got {decimal!r}")
-    if delimiter is None:
-        return
-    if not isinstance(delimiter, str) or not re.fullmatch(r"[^\w\"\r\n\0.+-]|_", delimiter):
+    good = r"[^\w\"\r\n\0.+-]|_"
+    if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(good, delimiter)):
         known = "one character, no quote or part of a number, such as ; or |"
         raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
     if delimiter == decimal:
@@ -694,12 +693,10 @@ def _svm_columns(path, indices, schema, drop):
         known = _numbered([*(column["name"] for column in schema[1:]), *map(str, drop)])
         first = min(*known, 1)
         width = max(known) + 1 - first
-        if smallest < first:
-            known = "the training set, which starts from 1"
-            raise DataError(f"{path}: feature index {smallest} is not in {known}")
-    if largest >= first + width:
-        known = f"the training set, which has {width} columns"
-        raise DataError(f"{path}: feature index {largest} is not in {known}")
+    if smallest < first or largest >= first + width:
+        index = smallest if smallest < first else largest
+        known = f"indices of the training set, {first} to {first + width - 1}"
+        raise DataError(f"{path}: feature index {index} is not one of the {known}")
     return first, width
 
 
@@ -926,8 +923,7 @@ def _match(table, label, schema):
     at = {table.names[j]: j for j in kept}
     if table.header and not at.keys().isdisjoint(names):
         if absent := [name for name in names if name not in at]:
-            wrong = f"columns used in training are missing: {_listing(absent)}"
-            raise DataError(f"{table.where}: {wrong}")
+            raise DataError(f"{table.where}: lacks columns used in training: {_listing(absent)}")
         target = at.get(label_name) if target is None else target
         features = [at[name] for name in names]
         if target in features:
