@@ -995,14 +995,25 @@ def test_fast_reader_and_csv_module_agree(both, tmp_path_factory, data):
     assert quick == careful
 
 
-ODD = ["1\r2,0\n", "\n3,1\n", '"1",0\n', "3,1,\n", "3\n", "1\0,0\n", "\x0c\n3,1\n", b"\xe9,1\n"]
+ODD = [
+    "1\r2,0",
+    "\n3,1",
+    '"1",0',
+    "3,1,",
+    "3",
+    "1,0\0",
+    "\x0c\n3,1",
+    "1\x0b0",
+    "0" * 200_000 + "3,1",
+]
 
 
-@pytest.mark.parametrize("text", [*ODD, "0" * 200_000 + "3,1\n"])
-def test_lines_that_are_not_plain(both, write, text):
+@pytest.mark.parametrize("delimiter", [b",", b" "])
+@pytest.mark.parametrize("text", [*(text.encode() for text in ODD), b"\xe9,1"])
+def test_lines_that_are_not_plain(both, write, text, delimiter):
     """... may come late, when all that came before was plain."""
-    text = text if isinstance(text, bytes) else text.encode()
-    quick, careful = both(write(60 * b"7,0\n8,1\n" + text + b"7,0\n8,1\n"))
+    rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
+    quick, careful = both(write(rows.replace(b",", delimiter)))
     assert quick == careful
 
 
@@ -1010,6 +1021,8 @@ def test_blank_lines_of_a_single_column(both, write):
     schema = load(write("a,label\n1,0\n3,1\n")).schema
     quick, careful = both(write("a\n1\n\n2\n", "new.csv"), schema=schema)
     assert quick == careful and np.array_equal(quick[0][0], np.array([[1.0], [2.0]]).view(int))
+    quick, careful = both(write("a\n1\n\n1e200\n", "new.csv"), schema=schema)
+    assert quick == careful and "line 4" in quick
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 2**18])
@@ -1023,7 +1036,7 @@ def test_plain_tables_are_read_fast(write, fast, monkeypatch, chunk):
     variants = {
         "point.csv": text.rstrip(),
         "windows.csv": text.replace("\n", "\r\n"),
-        "spaced.csv": text.replace(",", ", "),
+        "spaced.csv": filled.replace("\n", "\n ").replace(",", ", ").rstrip(),
         "bar.csv": text.replace(",", "|"),
         "headless.csv": text.partition("\n")[2],
         "blanks.csv": " " + filled.replace(",", "   ").replace("\n", "  \n ").rstrip(),
