@@ -61,15 +61,15 @@ def load(
         these classes (B is positive), `:A-vs-rest` keeps all (A is positive); `A+C` merges.
     label : name or number (from 0; negative from the end) of the label column; a name wins over a
         number. None: the column called label, class, target or y, else the last one.
-    positive : the class to become the positive one; of more than two, the others become "rest".
-    schema : `schema` of the training set: read this one in just that way. Columns are found by
-        name if the header has them, else by position; the label may be absent.
-    drop : names or numbers, as of `label`, of columns to leave out. With a schema the columns that
-        were dropped in training need not be named again unless the file has no header.
-    encoding : how a text file is encoded; a byte order mark of UTF-8 is skipped.
-    decimal : the decimal mark in a table, "." or ",".
-    delimiter : the character between the cells of a table; a blank stands for any run of blanks
-        and tabs. None: tab, semicolon, comma, bar or blank, whichever fits the first lines.
+    positive : positive class; if there are more than two, the others are merged into "rest".
+    schema : `schema` of the training set; the columns are encoded in the same way. They are found
+        by name if the header has them, else by position; the label may be absent.
+    drop : names or numbers, as of `label`, of columns to leave out. With a schema, the columns
+        dropped in training have to be repeated only if the file has no header.
+    encoding : encoding of a text file; a byte order mark of UTF-8 is skipped.
+    decimal : decimal mark in a table, "." or ",".
+    delimiter : column separator of a table; a blank stands for any run of blanks and tabs. None:
+        tab, semicolon, comma, bar or blank, whichever fits the first lines.
     """
     if schema is not None:
         check_schema(schema)
@@ -106,15 +106,15 @@ class Dataset:
     """A table ready for a solver.
 
     X : float64 (n, d), C-contiguous; NaN where a number is missing.
-    y : int64 (n,) codes into `classes`. What is read by a schema may lack labels: None if there is
-        none at all, and else -1 where one is missing.
-    feature_names : one for each column of X; an indicator column is called column=level.
-    classes : of two classes the last one is the positive one.
-    notes : what a user should know: guesses, gaps, merged classes.
-    schema : JSON-able; for each column of the file, label included, its name, kind (number,
-        category or label) and levels; the label's also has members, the labels of each class.
-    reading : the options of reading, JSON-able. A new file in the same form is read by
-        load(path, schema=data.schema, **data.reading).
+    y : int64 (n,) codes into `classes`. With a schema: -1 in rows without a label, and None if no
+        row has one.
+    feature_names : one per column of X; an indicator column is called column=level.
+    classes : class names; the last of two is the positive class.
+    notes : lines for the user: guesses, missing cells, merged classes.
+    schema : JSON-able; name, kind (number, category or label) and levels of each column of the
+        file; that of the label also has members, the labels of each class.
+    reading : JSON-able options of `load`. load(path, schema=data.schema, **data.reading) reads a
+        new file in the same form.
     """
 
     X: np.ndarray
@@ -137,19 +137,20 @@ RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
 
 
 def locate(name_or_path) -> Path | None:
-    """Return the file that `load` would read, or directory of `blocks`; None of a generated set."""
+    """Return the path that `load` or `blocks` would read; None for a generated set."""
     base = _split_rule(name_or_path)[0]
     return Path(base) if is_directory(base) else _path(base)
 
 
 def is_directory(name_or_path) -> bool:
-    """Whether this is a directory, as `blocks` takes one, and no data set of that name."""
+    """Return True for a directory whose name is not that of a data set."""
     base = os.fsdecode(name_or_path)
     known = base.lower() in _aliases() or base.lower() in _extra_sets()
     return not known and os.path.isdir(base)
 
 
 def _path(base):
+    """Return the path of a set or a file; None for a generator."""
     if name := _aliases().get(base.lower()):
         return DATA / f"{name}.csv.gz"
     if GAUSSIANS.fullmatch(base) or LINEAR.fullmatch(base):
@@ -159,7 +160,7 @@ def _path(base):
         os.stat(path)
     except PermissionError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    except (OSError, ValueError):  # It is absent, or its name is too long or none at all.
+    except (OSError, ValueError):  # absent, or not a valid name
         near = _nearest(base, [*_aliases(), *_extra_sets(), "gaussians", "linear:NxD"])
         hint = "`python cli.py datasets` lists the sets"
         raise DataError(f"{_cut(base)}: neither a file nor a data set{near}; {hint}") from None
@@ -237,7 +238,7 @@ def _listing(items, limit=12):
 
 
 def _cut(text, limit=100):
-    """Make a text that a message quotes short and of one line."""
+    """Abbreviate a text for a message, in one line."""
     text = re.sub(r"\s+", " ", text)
     return text if len(text) <= limit else f"{text[:limit]}..."
 
@@ -245,20 +246,17 @@ def _cut(text, limit=100):
 # -- opening files ---------------------------------------------------------------------------------
 
 SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
-# These are the beginnings of files that are often taken for tables.
-NOT_TABLES = {
+NOT_TABLES = {  # How files begin that are often taken for tables.
     "JSON": r"\{|\[\s*[\[{\"]|\[$",
     "HTML or XML": r"<[!?a-zA-Z]",
     "ARFF": r"(?i)@relation\b",
 }
-# A table is dense. Beyond 8 GiB of float64 lies a wrong index or an identifier column.
-MAX_CELLS = 2**30
-# Each column has a name and a kind; more columns than this are sparse, and do not fit anyway.
-MAX_COLUMNS = 2**20
+MAX_CELLS = 2**30  # 8 GiB of float64; beyond lies a wrong index or an identifier column.
+MAX_COLUMNS = 2**20  # Each has a name and a kind; wider tables are sparse.
 
 
 class _File(NamedTuple):
-    """A text file and the form that it has."""
+    """Path and format of a text file."""
 
     path: Path
     encoding: str = "utf-8"
@@ -268,12 +266,12 @@ class _File(NamedTuple):
 
 @dataclass
 class _Table:
-    """An opened table. The names of its columns are known; `read` brings in the cells.
+    """Opened table: the column names at once, the cells after `read`.
 
-    A column is a float array, or a list of texts with gaps as GAP; one that is dropped may be
-    empty. `source(text, dropped)` returns the columns, the line of each row, and the array whose
-    columns the float arrays are. The columns numbered in the set `text` come as texts. A table is
-    `fixed` if its features are numbers by the format, and `label` if any is the only label.
+    A column is a float array, or a list of texts; missing texts are MISSING_CELL. Dropped columns
+    may be empty. `source(text, dropped)` returns the columns, the line number of each row, and the
+    matrix whose columns are the float arrays; the columns in the set `text` are texts. `fixed`: the
+    format allows only numeric features, and `label`, if not None, is the only possible label.
     """
 
     where: str
@@ -294,7 +292,7 @@ class _Table:
         self.columns, self.lines, self.matrix = self.source(text, self.dropped)
 
     def keep(self, rows):
-        """Leave out all rows but those in the list `rows`."""
+        """Drop all rows but those in the list `rows`."""
         numbers = iter((matrix := self.matrix[rows]).T)
         self.columns = [
             next(numbers) if isinstance(column, np.ndarray) else [column[i] for i in rows if column]
@@ -302,7 +300,7 @@ class _Table:
         ]
         self.lines, self.matrix = np.asarray(self.lines)[rows], matrix
 
-    def left(self):
+    def kept(self):
         """Return the numbers of the columns that are not dropped."""
         return [j for j in range(len(self.names)) if j not in self.dropped]
 
@@ -312,27 +310,26 @@ class _Table:
 
 
 def _check_reading(encoding, decimal, delimiter):
-    """Raise DataError unless these options make sense."""
+    """Raise DataError unless these options of `load` are valid."""
     try:
         "".encode(encoding)
     except (LookupError, TypeError, ValueError):
-        known = "one that Python knows, such as utf-8, latin-1, cp1252 or utf-16"
+        known = "a Python encoding, such as utf-8, latin-1, cp1252 or utf-16"
         raise DataError(f"load: --encoding must be {known}, got {encoding!r}") from None
     if decimal not in (".", ","):
-        raise DataError(f"load: --decimal must be . or , and got {decimal!r}")
-    if delimiter is None:
-        return
-    if not isinstance(delimiter, str) or not re.fullmatch(r"[^\w\"\r\n\0.+-]|_", delimiter):
-        known = "one character that is no part of a number and no quote, such as ; or |"
+        raise DataError(f"load: --decimal must be '.' or ',', got {decimal!r}")
+    good = r"[^\w\"\r\n\0.+-]|_"
+    if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(good, delimiter)):
+        known = "one character, no quote or part of a number, such as ; or |"
         raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
     if delimiter == decimal:
-        raise DataError("load: --decimal , and --delimiter , exclude each other; change one")
+        raise DataError("load: --decimal and --delimiter must differ, got ',' for both")
 
 
 def _check_builtin(path, name):
     with _reading(path), gzip.open(path) as file:
         if hashlib.sha256(file.read()).hexdigest() != _index()[name]["sha256_of_csv"]:
-            raise DataError(f"{path}: differs from its checksum in INDEX.csv; restore the file")
+            raise DataError(f"{path}: checksum differs from INDEX.csv; restore the file")
 
 
 def _open(file, label, schema, drop):
@@ -346,8 +343,8 @@ def _open(file, label, schema, drop):
     first = next((line.strip() for line in head if not line.startswith("#")), "")
     for kind, beginning in NOT_TABLES.items():
         if re.match(beginning, first):
-            hint = "give a table: CSV, TSV, LIBSVM or .npz"
-            raise DataError(f"{path}: the file begins as {kind} does; {hint}")
+            hint = "give CSV, TSV, LIBSVM or .npz"
+            raise DataError(f"{path}: must be a table, got {kind}; {hint}")
     if _suffix(path) in SVM_SUFFIXES or (file.delimiter is None and SVM_LINE.fullmatch(first)):
         return _read_svm(file, schema, drop)
     if file.delimiter is None:
@@ -357,7 +354,7 @@ def _open(file, label, schema, drop):
 
 @contextmanager
 def _reading(path, encoding="utf-8"):
-    """Turn whatever goes wrong with a file into a DataError."""
+    """Turn the errors of reading a file into DataError."""
     hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
     try:
         yield
@@ -374,7 +371,7 @@ def _reading(path, encoding="utf-8"):
 
 @contextmanager
 def _text(file):
-    """Open a text file; the line ends stay as they are."""
+    """Open a text file, plain or gzipped; line ends are not translated."""
     opener = gzip.open if file.path.suffix.lower() == ".gz" else open
     encoding = codecs.lookup(file.encoding).name
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
@@ -388,12 +385,12 @@ def _lines(file) -> Iterator[str]:
         for line in stream:
             if "\0" in line:
                 hint = "save it as UTF-8 text, or give --encoding utf-16"
-                raise DataError(f"{file.path}: holds NUL bytes, as UTF-16 does; {hint}")
+                raise DataError(f"{file.path}: contains NUL bytes, like UTF-16; {hint}")
             yield line
 
 
 def _check_size(where, n, d, hint="keep fewer rows or columns"):
-    """Raise DataError if n rows of d columns would be too large."""
+    """Raise DataError if a table (n, d) would be too large."""
     if d > MAX_COLUMNS or n * d > MAX_CELLS:
         size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
         raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
@@ -402,25 +399,24 @@ def _check_size(where, n, d, hint="keep fewer rows or columns"):
 # -- tables as text --------------------------------------------------------------------------------
 
 LABEL_NAMES = ("label", "class", "target", "y")
-# The first rows of a table decide whether it has a header: so many, or fewer of wide tables.
-HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000
-CHUNK_CELLS = 200_000  # Converted together: enough to be fast, few enough for the memory.
+HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000  # Limits of the rows that decide about a header.
+CHUNK_CELLS = 200_000  # Cells per chunk: enough for NumPy to be fast, few enough for the memory.
 
 
-def _cells(lines, delimiter, strict=True):
-    """Return a csv reader; a blank as delimiter stands for any run of blanks and tabs."""
+def _csv_reader(lines, delimiter, strict=True):
+    """Return a csv.reader; a blank as delimiter stands for any run of blanks and tabs."""
     if delimiter == " ":
         lines = (line.replace("\t", " ").strip() for line in lines)
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _delimiter(head, decimal):
-    """Return the delimiter that cuts most of the first lines into equally many cells."""
+    """Return the delimiter by which most of the first lines have the same number of cells."""
 
     def agreement(delimiter):
         try:
-            widths = [len(cells) for cells in _cells(head, delimiter, strict=False)]
-        except csv.Error:  # A line without this delimiter may be longer than a cell can be.
+            widths = [len(cells) for cells in _csv_reader(head, delimiter, strict=False)]
+        except csv.Error:  # A line without this delimiter may exceed the limit of a cell.
             return 0
         usual = statistics.mode(widths)
         return widths.count(usual) if usual > 1 else 0
@@ -429,8 +425,8 @@ def _delimiter(head, decimal):
 
 
 def _rows(file):
-    """Yield line number and cells of every row that is not blank; all have the same width."""
-    reader, width = _cells(_lines(file), file.delimiter), None
+    """Yield line number and cells of each row that is not blank; all have the same width."""
+    reader, width = _csv_reader(_lines(file), file.delimiter), None
     try:
         for cells in reader:
             if not cells or cells == [""]:
@@ -442,18 +438,19 @@ def _rows(file):
             _check_size(file.path, 1, width)
             yield reader.line_num, cells
     except csv.Error as error:
-        hint = "check the quotes, and whether it is a table"
+        hint = "check the quotes, and that it is a table"
         raise DataError(f"{file.path}, line {reader.line_num}: {error}; {hint}") from None
 
 
 def _read_csv(file, label, schema, drop):
+    """Open a delimited table: find its header and the names of its columns."""
     path, head = file.path, []
     for _, cells in _rows(file):
         head.append([cell.strip() for cell in cells])
         if len(head) == HEADER_ROWS or len(head) * len(cells) >= HEADER_CELLS:
             break
     if not head:
-        raise DataError(f"{path}: the file has no cell that is not empty")
+        raise DataError(f"{path}: all cells are empty")
     trained = {column["name"] for column in schema or () if column["kind"] != "label"}
     known = {*(trained or LABEL_NAMES), *map(str, drop)}
     known |= set() if label is None else {str(label)}
@@ -471,16 +468,16 @@ def _read_csv(file, label, schema, drop):
 
 
 def _has_header(rows, known, trained, decimal="."):
-    """Return whether the first row is a header; `trained` are the features of the schema, if any.
+    """Return True if the first row is a header; `trained` are the features of the schema, if any.
 
-    It is one when
-    (a) it holds all feature names of the schema; or
-    (b) all its cells differ, and one of its texts is a name we look for and is not found again
-        below: the label asked for, a column to drop, a feature of the schema, or, without a
-        schema, label, class, target or y; or
-    (c) it holds no number, and below one of its texts stand only numbers; or
-    (d) it holds no number, all its cells differ and none occurs again in its own column (not with
-        a schema: its names are known).
+    One of these must hold:
+    (a) it contains all feature names of the schema;
+    (b) its cells are distinct, and one of its texts is a known name that does not occur below: the
+        given label, a column to drop, a feature of the schema, or, without a schema, label, class,
+        target or y;
+    (c) it contains no number, and the cells below one of its texts are numbers;
+    (d) it contains no number, its cells are distinct, none occurs again in its own column, and
+        there is no schema.
     """
     first = rows[0]
     if trained and trained <= set(first):
@@ -675,17 +672,17 @@ def _parse_svm(file):
 
 
 def _is_svm(schema):
-    """Return whether a schema, if any, is of LIBSVM text: a label first, and numbered features."""
+    """Return True for the schema of LIBSVM text: the label first, then numbered features."""
     if schema is None or schema[0]["kind"] != "label":
         return False
-    return all(re.fullmatch(r"x\d{1,9}", column["name"]) for column in schema[1:])
+    return len(_numbered(column["name"] for column in schema[1:])) == len(schema) - 1
 
 
 def _svm_columns(path, indices, schema, drop):
     """Return the first index, 0 or 1, and the number of columns.
 
-    Without a schema an index 0 tells that a file counts from 0. With one of LIBSVM text, the names
-    of its columns and of those dropped again are the indices; any other is matched by position.
+    Without a schema, indices start from 0 if an index is 0. A schema of LIBSVM text has the indices
+    in its column names; columns of any other schema are matched by position.
     """
     smallest, largest = min(indices, default=1), max(indices, default=0)
     first = min(smallest, 1)
@@ -693,29 +690,28 @@ def _svm_columns(path, indices, schema, drop):
         return first, largest + 1 - first
     width = len(schema) - 1 + len(drop)
     if _is_svm(schema):
-        names = [*(column["name"] for column in schema[1:]), *map(str, drop)]
-        known = [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
+        known = _numbered([*(column["name"] for column in schema[1:]), *map(str, drop)])
         first = min(*known, 1)
         width = max(known) + 1 - first
-        if smallest < first:
-            hint = "the training set counts from 1"
-            raise DataError(f"{path}: feature index {smallest}, and {hint}")
-    if largest >= first + width:
-        raise DataError(f"{path}: feature index {largest}, the training set has {width} columns")
+    if smallest < first or largest >= first + width:
+        index = smallest if smallest < first else largest
+        known = f"indices of the training set, {first} to {first + width - 1}"
+        raise DataError(f"{path}: feature index {index} is not one of the {known}")
     return first, width
 
 
 def _read_npz(path, trained):
-    """Read the arrays X (n, d) and y (n,) of an .npz file; with a schema y may be absent."""
+    """Read the arrays X (n, d) and y (n,) of an .npz file; y may be absent if `trained`."""
     with _unpacking(path):
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size > 16 * MAX_CELLS:  # A float has 8 bytes; labels and others may have as many again.
+        if size > 16 * MAX_CELLS:  # 8 bytes per float, and as much for labels and other arrays
             raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
         with np.load(path, allow_pickle=False) as archive:
-            X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
+            found = archive.files
+            X, y = (archive[key] if key in found else None for key in ("X", "y"))
     if X is None or (y is None and not trained):
-        raise DataError(f"{path}: needs two arrays called X and y")
+        raise DataError(f"{path}: must have two arrays, X and y, got {_listing(found)}")
     X, y = np.asarray(X), None if y is None else np.asarray(y)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(f"{path}: X must be a table of numbers, got {X.dtype} {X.shape}")
@@ -726,7 +722,7 @@ def _read_npz(path, trained):
 
 @contextmanager
 def _unpacking(path):
-    """Turn whatever goes wrong with an .npz file into a DataError."""
+    """Turn the errors of reading an .npz file into DataError."""
     try:
         yield
     except DataError:
@@ -738,6 +734,7 @@ def _unpacking(path):
 
 
 def _array_table(where, X, y):
+    """Return the table of arrays X (n, d) and y (n,) or None."""
     _check_size(where, *X.shape)
     X = np.ascontiguousarray(X, dtype=float)
     columns, names = [*X.T], [f"x{j}" for j in range(X.shape[1])]
@@ -752,14 +749,12 @@ def _array_table(where, X, y):
 # -- numbers in texts ------------------------------------------------------------------------------
 
 MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null"}
-# Every missing text cell becomes this.
-GAP = "?"
-# With a decimal comma, point and comma change places before a text is read as a number.
-SWAPPED = str.maketrans(",.", ".,")
+MISSING_CELL = "?"  # replaces all of these in columns of texts
+SWAPPED = str.maketrans(",.", ".,")  # turns numbers with a decimal comma into Python's
 
 
 def _number(text, decimal="."):
-    """Return the value of a text, None if it is no number."""
+    """Return the value of a text; None if it is not a number."""
     text = text.translate(SWAPPED) if decimal == "," else text
     try:
         return None if "_" in text or text in MISSING else float(text)
@@ -768,50 +763,46 @@ def _number(text, decimal="."):
 
 
 def _floats(cells, decimal="."):
-    """Convert texts to a float array, gaps to NaN; None if one of them is no number."""
+    """Convert texts to a float array, missing cells to NaN; None if one is not a number."""
     if decimal == ",":
         cells = [cell.translate(SWAPPED) for cell in cells]
-    if "_" in "".join(cells):  # Python reads 10_19 as 1019; in a table it is a text.
+    if "_" in "".join(cells):  # a text in a table; Python reads 10_19 as 1019
         return None
     try:
         return np.array(cells, dtype=float)
     except ValueError:
         pass
     try:
-        stripped = (cell.strip() for cell in cells)  # It knows more kinds of blanks than numpy.
+        stripped = (cell.strip() for cell in cells)  # NumPy strips fewer kinds of blanks.
         return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
     except ValueError:
         return None
 
 
 def _texts(cells):
-    """Strip all texts, and make every gap a GAP."""
-    clean = {raw: GAP if (cell := raw.strip()) in MISSING else cell for raw in set(cells)}
+    """Strip all texts; missing ones become MISSING_CELL."""
+    clean = {raw: MISSING_CELL if (cell := raw.strip()) in MISSING else cell for raw in set(cells)}
     return [clean[raw] for raw in cells]
 
 
 def _shortest(text, decimal="."):
-    """Write a number in its shortest form; leave other texts alone."""
+    """Return a number in its shortest form, any other text unchanged."""
     value = _number(text, decimal)
     return text if value is None else repr(value + 0.0).removesuffix(".0")
 
 
 def _ordered(texts):
-    """Sort by value if all are numbers (- and + count as such), else by alphabet."""
+    """Sort texts by value if all are numbers (- and + are -1 and 1), else alphabetically."""
     values = {text: {"-": -1.0, "+": 1.0}.get(text, _number(text)) for text in texts}
     return sorted(sorted(texts), key=None if None in values.values() else values.get)
 
 
 # -- from table to data set ------------------------------------------------------------------------
 
-# From this share of numbers on, a column is numeric, and its odd cell an error.
-NUMERIC_SHARE = 0.9
-# A text column may always have this many levels.
-MAX_LEVELS = 50
-# Numbers from here on are refused, as the methods do: their squares overflow.
-BOUND = 1e150
-# In fewer rows than these, distinct whole numbers are no sign of an identifier.
-IDENTIFIER_ROWS = 20
+NUMERIC_SHARE = 0.9  # With this fraction of numbers a column is numeric; any text is an error.
+MAX_LEVELS = 50  # Levels that a category may have in any number of rows.
+BOUND = 1e150  # Larger numbers are refused, as by the methods: their squares overflow.
+IDENTIFIER_ROWS = 20  # In fewer rows, distinct whole numbers need not be identifiers.
 
 
 def _dataset(
@@ -825,10 +816,10 @@ def _dataset(
     categorical="",
     labels=None,
 ):
-    """Choose the columns, describe them unless a schema does, encode features and labels.
+    """Choose the columns, find their schema if none is given, encode features and labels.
 
-    A list `labels` means that the table is a part of the training set, which may lack classes: y
-    are codes into this list, to which labels are added that it lacks.
+    A list `labels` is given for a part of the training set, where classes may be absent: y are
+    codes into this list, which is extended by new labels.
     """
     trained = schema is not None
     found = [_find(table, column, optional=trained) for column in drop]
@@ -839,7 +830,7 @@ def _dataset(
         text = {j for j, kind in zip(features, kinds, strict=True) if kind["kind"] == "category"}
     else:
         target = _label_column(table, label)
-        features = [j for j in table.left() if j != target]
+        features = [j for j in table.kept() if j != target]
         coded = table.names if categorical == "*" else categorical.split(";")
         text = {j for j in features if table.names[j] in coded}
     if not features:
@@ -847,50 +838,53 @@ def _dataset(
     if labels is not None and target is None:
         raise DataError(f"{table.where}: has no labels, as the first part has; add their column")
     table.read(text if target is None else text | {target})
-    if len(table.lines) < (1 if trained else 2):
-        raise DataError(f"{table.where}: rows of data: {len(table.lines)}, too few to use")
+    if len(table.lines) < (least := 1 if trained else 2):
+        counts = f"rows of data must be at least {least}, got {len(table.lines)}"
+        raise DataError(f"{table.where}: {counts}")
     if not trained or labels is not None:
-        _leave_out_unlabelled(table, target)
+        _drop_unlabelled(table, target)
     if not trained:
-        kinds = [_describe(table, j, j in text) for j in features]
+        kinds = [_feature_schema(table, j, j in text) for j in features]
         place = sum(j < target for j in features)
         own = {"name": table.names[target], "kind": "label", "levels": [], "members": []}
-        own = own if labels is not None else _describe_label(table, target, rule, positive)
+        own = own if labels is not None else _label_schema(table, target, rule, positive)
         schema = [*kinds[:place], own, *kinds[place:]]
     known = next(column for column in schema if column["kind"] == "label")
     X, feature_names = _encode(table, features, kinds, strict=labels is not None)
     if labels is not None:
-        y = _collect(table.columns[target], labels)
+        y = _extend_labels(table.columns[target], labels)
     else:
-        y = None if target is None else _code(table, target, known, rule)
+        y = None if target is None else _class_codes(table, target, known, rule)
     if y is not None and (others := y == OTHER).any():
         table.notes.append(f"rows of other classes left out: {others.sum()}")
         X, y = X[~others], y[~others]
-    gaps = np.isnan(X).sum(axis=0)
-    if gaps.any():
-        places = [f"{feature_names[k]} ({gaps[k]})" for k in np.flatnonzero(gaps)]
-        table.notes.append(f"numbers missing: {gaps.sum()}, in {_listing(places)}")
-    if not trained:
-        table.notes += _identifiers(X, feature_names)
+    missing = np.isnan(X).sum(axis=0)
+    if missing.any():
+        places = [f"{feature_names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
+        table.notes.append(f"numbers missing: {missing.sum()}, in {_listing(places)}")
+    if not trained and (found := _identifiers(X, feature_names)):
+        what = f"possible identifiers (distinct whole numbers): {_listing(found)}"
+        table.notes.append(f"{what}; --drop leaves them out")
     return Dataset(X, y, name, feature_names, known["levels"], table.notes, schema)
 
 
 def _label_column(table, label):
-    left = table.left()
+    """Return the number of the label column of a training set."""
     if label is not None or table.label is not None:
         return _find_label(table, table.names[table.label] if label is None else label)
-    lower = {table.names[j].lower(): j for j in reversed(left)}
+    kept = table.kept()
+    lower = {table.names[j].lower(): j for j in reversed(kept)}
     for name in LABEL_NAMES:
         if name in lower:
             return lower[name]
-    if not left:
+    if not kept:
         raise DataError(f"{table.where}: all columns are dropped; keep the label and a feature")
-    table.notes.append(f"label: the last column, {table.names[left[-1]]!r}")
-    return left[-1]
+    table.notes.append(f"label: the last column, {table.names[kept[-1]]!r}")
+    return kept[-1]
 
 
 def _find(table, column, optional=False):
-    """Return the number of a column that is given by name or number; None if it may be absent."""
+    """Return the number of a column given by name or number; None if optional and absent."""
     column, width = str(column), len(table.names)
     if column in table.names:
         return table.names.index(column)
@@ -903,6 +897,7 @@ def _find(table, column, optional=False):
 
 
 def _find_label(table, label):
+    """Return the number of the given label column."""
     found = _find(table, label)
     if table.fixed and table.label != found:
         raise DataError(f"{table.where}: this format fixes the label column; leave out label")
@@ -911,24 +906,29 @@ def _find_label(table, label):
     return found
 
 
+def _numbered(names):
+    """Return the numbers of the names x0, x1, ...; other names are skipped."""
+    return [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
+
+
 def _match(table, label, schema):
-    """Find the columns of a schema: its features in order, and its label or None."""
+    """Return the columns of a schema: its features in order, and its label or None."""
     names = [column["name"] for column in schema]
-    numbers = [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
+    numbers = _numbered(names)
     place = next(j for j, column in enumerate(schema) if column["kind"] == "label")
     label_name = names.pop(place)
-    left = table.left()
-    target = table.label if table.label in left else None
+    kept = table.kept()
+    target = table.label if table.label in kept else None
     target = target if label is None else _find_label(table, label)
-    at = {table.names[j]: j for j in left}
+    at = {table.names[j]: j for j in kept}
     if table.header and not at.keys().isdisjoint(names):
-        if lacking := [name for name in names if name not in at]:
-            raise DataError(f"{table.where}: lacks columns used in training: {_listing(lacking)}")
+        if absent := [name for name in names if name not in at]:
+            raise DataError(f"{table.where}: lacks columns used in training: {_listing(absent)}")
         target = at.get(label_name) if target is None else target
         features = [at[name] for name in names]
         if target in features:
             raise table.error(target, "is a feature in the training set; it cannot be the label")
-        if extra := set(left) - {target, *features}:
+        if extra := set(kept) - {target, *features}:
             listing = _listing(table.names[j] for j in sorted(extra))
             table.notes.append(f"columns not used in training: {listing}; ignored")
         return features, target
@@ -937,70 +937,67 @@ def _match(table, label, schema):
     elif len(numbers) == len(schema) <= max(numbers) and not table.dropped:
         hint = "give --drop again, or a file with a header"
         raise DataError(f"{table.where}: columns were dropped in training and none here; {hint}")
-    if target is None and not table.fixed and len(left) == len(schema):
-        target = left[place]
-    features = [j for j in left if j != target]
+    if target is None and not table.fixed and len(kept) == len(schema):
+        target = kept[place]
+    features = [j for j in kept if j != target]
     if len(features) != len(names):
-        counts = f"{len(features)} feature columns, the training set has {len(names)}"
-        raise DataError(f"{table.where}: {counts}")
+        counts = f"must be {len(names)}, as in training, got {len(features)}"
+        raise DataError(f"{table.where}: feature columns {counts}")
     return features, target
 
 
-def _leave_out_unlabelled(table, target):
-    """Leave out the rows without a label."""
+def _drop_unlabelled(table, target):
+    """Drop the rows without a label."""
     column = table.columns[target]
-    if missing := column.count(GAP):
-        rows = [row for row, text in enumerate(column) if text != GAP]
+    if missing := column.count(MISSING_CELL):
+        rows = [row for row, text in enumerate(column) if text != MISSING_CELL]
         if not rows:
             raise table.error(target, "all labels are missing; choose another label column")
         table.keep(rows)
-        table.notes.append(f"{_rows_without_label(missing)} left out")
+        table.notes.append(f"rows without a label left out: {missing}")
 
 
-def _rows_without_label(count):
-    return f"{count} rows without a label are" if count > 1 else "1 row without a label is"
-
-
-def _describe(table, j, category):
+def _feature_schema(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories.
 
-    If all cells are numbers, the column is numeric, and gaps stay NaN. Otherwise it becomes one
-    indicator column for each level, and a gap is a level called "?". A column with a share of
-    NUMERIC_SHARE numbers is taken for a numeric one with a typing error.
+    The column is numeric if all cells are numbers or missing. Otherwise it becomes one indicator
+    column per level, where "?" is the level of missing cells. If a fraction NUMERIC_SHARE of its
+    cells are numbers, the others are taken for typing errors.
     """
     column, name = table.columns[j], table.names[j]
     if isinstance(column, np.ndarray) and (column[0] == column[0] or not np.isnan(column).all()):
         return {"name": name, "kind": "number", "levels": []}
-    levels = set() if isinstance(column, np.ndarray) else set(column) - {GAP}
+    levels = set() if isinstance(column, np.ndarray) else set(column) - {MISSING_CELL}
+    hint = f"--drop {shlex.quote(_cut(name))} leaves it out"
     if not levels:
-        raise table.error(j, f"all cells are missing; {_drop_hint(name)}")
+        raise table.error(j, f"all cells are missing; {hint}")
     if not category:
-        _check_typing(table, j, {text for text in levels if _number(text, table.decimal) is None})
+        _check_mistyped(table, j, {text for text in levels if _number(text, table.decimal) is None})
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
-        raise table.error(j, f"{counts} look like an identifier; {_drop_hint(name)}")
-    gap = [GAP] if GAP in column else []
-    return {"name": name, "kind": "category", "levels": _ordered(levels) + gap}
+        raise table.error(j, f"{counts} look like an identifier; {hint}")
+    missing = [MISSING_CELL] if MISSING_CELL in column else []
+    return {"name": name, "kind": "category", "levels": _ordered(levels) + missing}
 
 
-def _check_typing(table, j, odd):
-    """Raise DataError if the texts `odd`, which are no numbers, look like mistyped ones."""
+def _check_mistyped(table, j, texts):
+    """Raise DataError if `texts`, the cells that are not numbers, look like mistyped numbers."""
     column = table.columns[j]
-    row = next(row for row, text in enumerate(column) if text in odd)
+    row = next(row for row, text in enumerate(column) if text in texts)
     other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
     if table.decimal == ",":
         other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
-    if all(_number(text, other) is not None for text in odd):
+    if all(_number(text, other) is not None for text in texts):
         raise table.error(j, f"{_cut(column[row])!r} {advice}", row)
-    given = len(column) - column.count(GAP)
-    if given - sum(text in odd for text in column) >= NUMERIC_SHARE * given:
+    given = len(column) - column.count(MISSING_CELL)
+    if given - sum(text in texts for text in column) >= NUMERIC_SHARE * given:
         raise table.error(j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row)
 
 
 def _encode(table, features, kinds, strict=False):
-    """Return X and its column names: a column per number, an indicator per level of a category.
+    """Return X (n, d) and its column names: one column per number, one indicator per level.
 
-    A level that is not among these gets no indicator, or, if strict, is an error.
+    Texts that are not levels of the schema have no indicator; if strict, they are errors.
     """
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
     widest, hint = max(zip(sizes, features, strict=True)), {}
@@ -1019,7 +1016,7 @@ def _encode(table, features, kinds, strict=False):
                 X[:, k] = _numbers(table, j)
             names.append(kind["name"])
         elif isinstance(column, np.ndarray):
-            raise table.error(j, "holds categories in the training set; give a CSV file")
+            raise table.error(j, "is categorical in the training set; give a CSV file")
         else:
             position = {level: i for i, level in enumerate(kind["levels"], k)}
             at = np.array([position.get(text, -1) for text in column])
@@ -1038,72 +1035,56 @@ def _encode(table, features, kinds, strict=False):
     if unseen:
         table.notes.append(f"categories not seen in training: {unseen} cells; no indicator is set")
     if levels := [len(kind["levels"]) for kind in kinds if kind["levels"]]:
-        table.notes.append(
-            f"categorical columns: {len(levels)}, as {sum(levels)} indicator columns"
-        )
+        counts = f"{len(levels)}, as {sum(levels)} indicator columns"
+        table.notes.append(f"categorical columns: {counts}")
     return X, names
 
 
 def _numbers(table, j):
-    """Return a column that has to hold numbers or gaps."""
+    """Return a column of numbers and missing cells; DataError if it has texts."""
     column = table.columns[j]
     if not isinstance(column, np.ndarray):
-        odd = (text != GAP and _number(text, table.decimal) is None for text in column)
-        row = next(row for row, wrong in enumerate(odd) if wrong)
+        wrong = (text != MISSING_CELL and _number(text, table.decimal) is None for text in column)
+        row = [*wrong].index(True)
         raise table.error(j, f"{_cut(column[row])!r} is not a number", row)
     return column
 
 
 def _identifiers(X, names):
-    """Return a list with a note on the columns that look like identifiers, empty if none does."""
+    """Return the names of the columns with distinct whole numbers, as identifiers have."""
+
+    def distinct(X):
+        X = np.sort(X, axis=0)
+        return (X == np.floor(X)).all(axis=0) & (np.diff(X, axis=0) > 0).all(axis=0)
+
     if len(X) < IDENTIFIER_ROWS:
         return []
-    # The first rows sort out nearly all columns.
-    head = np.sort(X[:1000], axis=0)
-    likely = (head == np.floor(head)).all(axis=0) & (np.diff(head, axis=0) > 0).all(axis=0)
-    found = []
-    for k in np.flatnonzero(likely):
-        column = np.sort(X[:, k])
-        if (column == np.floor(column)).all() and (np.diff(column) > 0).all():
-            found.append(names[k])
-    why = "(all values are distinct whole numbers)"
-    if len(found) > 1:
-        return [f"columns {_listing(found)} look like identifiers {why}; --drop leaves them out"]
-    return [
-        f"column {_cut(name)!r} looks like an identifier {why}; {_drop_hint(name)}"
-        for name in found
-    ]
-
-
-def _drop_hint(name):
-    return f"--drop {shlex.quote(_cut(name))} leaves it out"
+    likely = np.flatnonzero(distinct(X[:1000]))  # The first rows exclude nearly all columns.
+    return [names[k] for k in likely if distinct(X[:, k])]
 
 
 def check_schema(schema):
-    """Return classes and number of features; DataError unless `load` could have returned it."""
+    """Return the classes and the number of features; DataError unless `load` returns such lists."""
 
     def texts(values):
         return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
-    def good(column):
-        levels, members = column["levels"], column.get("members", [])
-        least = {"number": 0, "category": 1, "label": 2}[column["kind"]]
-        groups = len(levels) if column["kind"] == "label" else 0
+    def valid(name, kind, levels, members=()):
+        least, groups = {"number": (0, 0), "category": (1, 0), "label": (2, len(levels))}[kind]
         return (
-            isinstance(column["name"], str)
+            texts([name])
             and texts(levels)
             and len(set(levels)) == len(levels) >= least
-            and (least or not levels)
-            and isinstance(members, list)
+            and (kind != "number" or not levels)
             and len(members) == groups
-            and all(texts(part) and part for part in members)
+            and all(texts(labels) and labels for labels in members)
         )
 
     try:
-        whole = isinstance(schema, list) and all(good(column) for column in schema)
-        whole = whole and len({column["name"] for column in schema}) == len(schema) > 1
-        whole = whole and [column["kind"] for column in schema].count("label") == 1
-    except (AttributeError, KeyError, TypeError):  # A part is absent or of another kind.
+        kinds = [column["kind"] for column in schema if valid(**column)]
+        whole = isinstance(schema, list) and len(kinds) == len(schema) > kinds.count("label") == 1
+        whole = whole and len({column["name"] for column in schema}) == len(schema)
+    except (KeyError, TypeError):  # absent, unknown, or of another type
         whole = False
     if not whole:
         raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
@@ -1114,17 +1095,15 @@ def check_schema(schema):
 # -- classes ---------------------------------------------------------------------------------------
 
 MAX_CLASSES = 100
-# More distinct numbers than these that are not all whole are a regression target.
-MAX_REAL_CLASSES = 20
-# These codes stand for a row without a label, and for a row that a rule leaves out.
-UNLABELLED, OTHER = -1, -2
+MAX_REAL_CLASSES = 20  # More labels with fractions are a regression target.
+UNLABELLED, OTHER = -1, -2  # codes of a row without a label, and of one that a rule leaves out
 
 
-def _describe_label(table, j, rule, positive):
-    """Return the schema of the label column: the classes and the labels that belong to each.
+def _label_schema(table, j, rule, positive):
+    """Return the schema of the label column: the classes, and the labels of each.
 
-    The classes are ordered by value if all are numbers, which are written in shortest form (+1 and
-    1.0 are "1"), else by alphabet; "-" stands before "+".
+    Classes are ordered by value if all are numbers, in shortest form (+1 and 1.0 are "1"), else
+    alphabetically; "-" precedes "+".
     """
     labels = set(table.columns[j])
     if all(_number(text, table.decimal) is not None for text in labels):
@@ -1132,7 +1111,6 @@ def _describe_label(table, j, rule, positive):
     groups = _regroup(table.where, {name: [name] for name in _ordered(labels)}, rule)
     if positive is not None:
         groups = _regroup(table.where, groups, (str(positive), "rest"))
-
     if trouble := _trouble(groups):
         raise table.error(j, trouble)
     for name, members in groups.items():
@@ -1143,34 +1121,31 @@ def _describe_label(table, j, rule, positive):
 
 
 def _trouble(groups):
-    """Say why these cannot be the classes; None if they can."""
+    """Return an error message if these cannot be the classes, else None."""
     values = [_number(name) for name in groups]
     real = None not in values and not all(value.is_integer() for value in values)
     if len(groups) > (MAX_REAL_CLASSES if real else MAX_CLASSES):
-        counts = f"{len(groups)} distinct labels"
-        return f"{counts} look like a regression target; choose a class column"
-    if len(groups) < 2:
-        return f"only one class, {_listing(groups)}; two are needed to learn"
-    return None
+        return f"{len(groups)} distinct labels look like a regression target; choose a class column"
+    return None if len(groups) > 1 else f"only one class, {_listing(groups)}; two are needed"
 
 
 def _regroup(where, groups, rule):
-    """Apply a rule (left, right) to a map from class names to labels; the positive comes last."""
+    """Apply a rule (left, right) to {class: labels}; the positive class comes last."""
     if rule is None:
         return groups
-    left = _classes(where, rule[0], groups)
+    left = _classes_of(where, rule[0], groups)
     if rule[1] == "rest":
         right = [name for name in groups if name not in left]
         sides = [(right[0] if len(right) == 1 else "rest", right), ("+".join(left), left)]
     else:
-        right = _classes(where, rule[1], groups)
+        right = _classes_of(where, rule[1], groups)
         sides = [("+".join(left), left), ("+".join(right), right)]
     if not right or set(left) & set(right):
-        raise DataError(f"{where}: {'-vs-'.join(rule)} needs different classes on its two sides")
+        raise DataError(f"{where}: {'-vs-'.join(rule)} must have different classes on each side")
     return {name: list(chain(*(groups[part] for part in side))) for name, side in sides}
 
 
-def _classes(where, side, groups):
+def _classes_of(where, side, groups):
     """Split one side of a rule into class names."""
     found = []
     for text in [side] if side in groups else side.split("+"):
@@ -1182,35 +1157,32 @@ def _classes(where, side, groups):
     return found
 
 
-def _code(table, j, known, rule):
-    """Return the class codes, UNLABELLED or OTHER; None if no label is a known class."""
+def _class_codes(table, j, known, rule):
+    """Return codes (n,) of the labels: class, UNLABELLED or OTHER; None if no class is known."""
     column = table.columns[j]
     groups = zip(known["levels"], known["members"], strict=True)
     codes = {name: k for k, (level, labels) in enumerate(groups) for name in (level, *labels)}
-    given = set(column) - {GAP}
+    given = set(column) - {MISSING_CELL}
     names = {text: text if text in codes else _shortest(text, table.decimal) for text in given}
     chosen = set(chain(*_regroup(table.where, {n: [n] for n in names.values()}, rule).values()))
     unseen = {text for text, name in names.items() if name in chosen and name not in codes}
     if chosen.isdisjoint(codes):
-        table.notes.append(
-            f"column {_cut(table.names[j])!r} holds no class of the training set; ignored"
-        )
+        name = _cut(table.names[j])
+        table.notes.append(f"column {name!r} has no class of the training set; ignored")
         return None
     if unseen:
         row = next(row for row, text in enumerate(column) if text in unseen)
-        listing = _listing(known["levels"])
-        raise table.error(
-            j, f"{_cut(column[row])!r} is no class of the training set: {listing}", row
-        )
-    if missing := column.count(GAP):
-        table.notes.append(f"{_rows_without_label(missing)} kept, and no error counts there")
+        wrong = f"{_cut(column[row])!r} is not a class of the training set"
+        raise table.error(j, f"{wrong}: {_listing(known['levels'])}", row)
+    if missing := column.count(MISSING_CELL):
+        table.notes.append(f"rows without a label, not counted in errors: {missing}")
     code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
-    code_of[GAP] = UNLABELLED
+    code_of[MISSING_CELL] = UNLABELLED
     return np.fromiter(map(code_of.__getitem__, column), np.int64, len(column))
 
 
-def _collect(column, labels):
-    """Return codes of texts into the list `labels`, to which those are added that it lacks."""
+def _extend_labels(column, labels):
+    """Return codes (n,) of texts into the list `labels`; new texts are appended to it."""
     codes = {label: k for k, label in enumerate(labels)}
     for text in dict.fromkeys(column):
         codes.setdefault(text, len(codes))
@@ -1345,7 +1317,7 @@ class Preprocess:
 def splits(
     y, *, trials=10, train=0.5, cv=None, seed=0, first=0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (train_rows, test_rows), sorted, with the shares of the classes kept.
+    """Yield stratified splits (train_rows, test_rows), each sorted.
 
     Split t depends on `seed` and t only, not on the number of trials.
 
@@ -1353,10 +1325,10 @@ def splits(
     ----------
     y : (n,) labels
     trials : number of random splits; with `cv`, of repetitions with new folds
-    train : share of the rows in (0, 1), or number of rows; every class gets at least one
+    train : training rows as a fraction in (0, 1) or a number; at least one per class
     cv : number of folds; each is the test set once
     seed : integer >= 0
-    first : number of the trial to begin with; those before it cost nothing
+    first : number of the first trial; those before it cost nothing
     """
     codes, counts = np.unique(y, return_inverse=True, return_counts=True)[1:]
     n = len(codes)
@@ -1367,7 +1339,7 @@ def splits(
             limits = f"from 2 to {counts.min()}, the size of the smallest class"
             raise DataError(f"splits: cv must be {limits}, got {cv}")
     elif not 0 < train < 1 and (train < 2 or train % 1 != 0):
-        raise DataError(f"splits: train must be a share in (0, 1) or a number >= 2, got {train}")
+        raise DataError(f"splits: train must be a fraction in (0, 1) or >= 2 rows, got {train}")
     else:
         size = round(train * n) if train < 1 else int(train)
         if not len(counts) <= size < n:
@@ -1376,7 +1348,7 @@ def splits(
 
     def draw():
         ranks = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-        # Sainte-Lague: after one row each, the classes take turns in the order of these keys.
+        # Sainte-Lague apportionment: one row per class, then rows in the order of these keys.
         keys = np.where(ranks == 0, -1, (ranks + 0.5) / np.repeat(counts, counts))
         turns = np.argsort(keys, kind="stable")
         for trial in range(first, trials):
@@ -1917,7 +1889,7 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
 
 
 def _generated(base):
-    """Return the data set of a generator's name."""
+    """Generate the data set that `base` names."""
     if match := GAUSSIANS.fullmatch(base):
         return two_gaussians(int(match[1] or 400))
     n, d = map(int, LINEAR.fullmatch(base).groups())
