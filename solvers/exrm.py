@@ -4,29 +4,24 @@ Problem (minimised over w_1..w_T and b_1..b_T):
 
     1/2 sum_j ( sum_t |w_tj| + beta )^2  +  lam sum_t sum_i n_ti max(0, 1 - y_i (x_i.w_t + b_t))^p
 
-    p >= 1 is the power of the hinge, beta >= 0 asks for sparsity, n_ti >= 0 are example weights per
+    p >= 1 is the power of the hinge, beta >= 0 promotes sparsity, n_ti >= 0 are example weights per
     member: all ones in the paper, bootstrap counts with sampling="bootstrap". The ensemble is the
     mean of the members. T = 1 is the primal SVM (PSVM).
 
 Method    "paper": Algorithm 2 as printed, an augmented Lagrangian method. "alm": the same splitting
-          with a balanced penalty, certified. Both cost O((n + d) d) a member and iteration.
+          with a balanced penalty, certified. Both cost O((n + d) d) per member and iteration.
           "auto": equal samples are solved as one machine with lam/T and beta/T, the exact answer
-          for all members. One machine, and members that meet (different samples or beta > 0) in
-          many rows with p >= 2, take semismooth Newton on all members at once. An iteration costs
-          two products with X and, when the curvature is formed anew, O(n d^2) a member; where a
-          few products with the curvature are enough, conjugate gradients do without it. Powers
-          below 2 lack a usable second derivative: there the loss is replaced by its proximal
-          envelope, and multipliers move after each inner solution. Many rows are solved on nested
-          samples first, to start close.
-          Row blocks, and threads (n_jobs) that share many rows, take Newton's method for one
-          machine on weights and bias together. It asks for sums over rows only; an iteration is
-          one pass over X, which finds outputs, slopes and curvature behind the full step, or two.
-          "auto" elsewhere, and where Newton does not arrive, takes a primal-dual interior point
-          method on the whole problem: 10 to 60 iterations at any scale and shape, each O(n d^2 +
-          d^3) a member, or O(d r^2 + r^3) where all members together have r < d rows.
-          The answer is certified by a feasible dual point: objective and gap are computed anew
-          from the coefficients that are returned, and the fit ends when the gap, relative to the
-          objective, is below tol.
+          for all members. One machine, and coupled members (different samples or beta > 0) with
+          many rows and p >= 2, are solved by semismooth Newton on all members at once. An iteration
+          costs two products with X and, if the Hessian is formed anew, O(n d^2) per member;
+          conjugate gradients do without it if a few products with it suffice. For p < 2 the loss is
+          replaced by its Moreau envelope inside an augmented Lagrangian method. Many rows are
+          solved on nested subsamples first, to start close.
+          Other problems, and those that Newton does not solve, go to a primal-dual interior point
+          method: 10 to 60 iterations at any scale and shape, each O(n d^2 + d^3) per member, or
+          O(d r^2 + r^3) if all members together have r < d rows.
+          A feasible dual point certifies the answer: objective and gap are computed anew from the
+          returned coefficients, and the fit has converged if gap / objective <= tol.
 Reference Guo, Wang, Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier",
           IJCAI 2017; Algorithms 1-2, equations (5)-(18). Mehrotra, "On the implementation of a
           primal-dual interior point method", SIAM J. Optimization 1992.
@@ -35,14 +30,14 @@ Departs   The growing penalty (rho = 1.1) freezes before the optimum; "auto" and
           The row step (8) is solved exactly; prox="reweighted" restores the re-weighting, which
           runs until it changes by less than 1e-12. "paper" warns of the gap that it leaves.
           A sample of one class gives a member w = 0 whose bias is that class.
-          Row blocks are for equal samples, the linear kernel and "auto": others are refused.
 Symbols   paper      here        meaning                          shape
-          W^T, b     W, b        members, one a row               (T, d), (T,)
+          W^T, b     W, b        members, one per row             (T, d), (T,)
           P^T        P           copy of W in the splitting       (T, d)
           E^T, Z^T   E, Z        errors and their multipliers     (T, n)
           Q^T        Q           multipliers of P = W             (T, d)
           lam * n    cost        weight of each example's loss    (T, n)
           (dual)     ya          y times the dual variable        (T, n)
+          (gradient) G           ya X, minus the loss gradient    (T, d)
 Use       m = ExRM(n_estimators=10, sampling="bootstrap").fit(X, y); m.predict(X)
 Origin    ensolve, solvers/exrm.py, MIT licence
 """
@@ -63,9 +58,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes; NaN stays NaN.
-EPS = 2.0**-52  # This part of a number is lost to rounding in one operation.
-TINY = 1e-200  # Numbers below this count as zero: powers of them would not be exact.
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # Vectorised sums; NaN stays NaN.
+EPS = 2.0**-52  # Relative rounding error of one operation, at most.
+TINY = 1e-200  # Numbers below count as zero: powers of them would not be exact.
 
 
 # >>> shared: jit 1
@@ -91,9 +86,13 @@ def jit(function=None, inner=False, **options):
 # <<< shared: jit
 
 
-# -- the problem --------------------------------------------------------------------------------
+# -- the problem, its dual and the certificate --------------------------------------------------
+ROUNDING_FRACTION = 0.01  # Rounding errors up to this fraction of tol are added to the gap.
+SPLIT = 2.0**27 + 1.0  # Dekker's factor: it splits a double into halves with exact products.
+
+
 class _Problem(NamedTuple):
-    """What is minimised: rows X (n, d), signs y (n,), cost = lam n_ti (T, n), p and beta."""
+    """Data of the problem: rows X (n, d), signs y (n,), cost = lam n_ti (T, n), p and beta."""
 
     X: np.ndarray
     y: np.ndarray
@@ -103,27 +102,231 @@ class _Problem(NamedTuple):
 
 
 def _objective(problem, W, b):
-    """The problem of the module's docstring, equation (5)."""
+    """Objective of the module's docstring, equation (5)."""
     X, y, cost, p, beta = problem
     slack = np.maximum(1.0 - y * (W @ X.T + b[:, None]), 0.0)
     return 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum() + (cost * slack**p).sum()
 
 
+@jit
+def _exclusivity(W, D, step, side, G, beta):
+    """Regulariser at V = W + step D, its slope along D, its conjugate at G, <V, G> and <D, G>.
+
+    Weights at exactly 0 have two slopes: side = 1 is the one ahead, side = -1 the one behind.
+    """
+    value = slope = conjugate = inner = along = 0.0
+    for j in range(W.shape[1]):
+        s = beta  # beta + sum_t |v_tj|
+        ds = 0.0  # The slope of s.
+        m = 0.0  # max_t |G_tj|
+        for t in range(W.shape[0]):
+            d = D[t, j]
+            v = W[t, j] + step * d
+            s += abs(v)
+            ds += d if v > 0.0 else (-d if v < 0.0 else side * abs(d))
+            m = max(m, abs(G[t, j]))
+            inner += v * G[t, j]
+            along += d * G[t, j]
+        value += 0.5 * s * s
+        slope += s * ds
+        conjugate += 0.5 * m * m - beta * m if m > beta else -0.5 * beta * beta
+    return value, slope, conjugate, inner, along
+
+
+@jit(nogil=True, fastmath=LANES)
+def _loss_terms(xw, b, y, cost, ratio, p, width, ya):
+    """Loss of one member at bias b, p = 1 or 2; overwrites ya (n,) with y times the slopes.
+
+    p = 1: slopes of the Moreau envelope of that width with multipliers ratio * cost.
+    Returns the sums of ya, of |ya|, of loss'', of the loss, and of cost e^p for the conjugate.
+    """
+    balance = total = curvature = loss = 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (xw[i] + b)
+        c = cost[i]
+        if p == 2.0:
+            z = max(z, 0.0)
+            slope = 2.0 * c * z
+            curvature += 2.0 * c if z > 0.0 else 0.0
+            loss += c * z * z
+        else:
+            v = z + ratio[i] * width
+            slope = c * min(max(v / width, 0.0), 1.0)
+            curvature += c / width if v > 0.0 and v < width else 0.0
+            loss += c * max(z, 0.0)
+        ya[i] = y[i] * slope
+        balance += y[i] * slope
+        total += slope
+    return balance, total, curvature, loss, loss if p == 2.0 else 0.0
+
+
+@jit(nogil=True)
+def _power_terms(xw, b, y, cost, ratio, p, width, ya):
+    """Loss of one member at bias b, any p > 1; slopes of its Moreau envelope if width > 0.
+
+    Overwrites ya (n,); returns the five sums of `_loss_terms`.
+    """
+    balance = total = curvature = loss = power = 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (xw[i] + b)
+        c = cost[i]
+        loss += c * max(z, 0.0) ** p
+        v = z + ratio[i] * width
+        slope = 0.0
+        if v > 0.0:
+            e = _power_prox(v, width, p) if width > 0.0 else v
+            if width > 0.0 and e < TINY:
+                slope = c * v / width
+                curvature += c / width
+            else:
+                slope = c * p * e ** (p - 1.0)
+                second = (p - 1.0) * p * e ** (p - 2.0)
+                curvature += c * second / (1.0 + width * second)
+                power += slope * e / p
+        ya[i] = y[i] * slope
+        balance += y[i] * slope
+        total += slope
+    return balance, total, curvature, loss, power
+
+
+@jit
+def _power_prox(v, t, p):
+    """argmin over e >= 0 of t e^p + (e - v)^2 / 2; v, t > 0, p > 1. Newton inside a bracket."""
+    if p == 2.0:
+        return v / (1.0 + 2.0 * t)
+    low, high = 0.0, min(v, (v / (p * t)) ** (1.0 / (p - 1.0)))
+    e = high
+    for _ in range(100):
+        s = p * t * e ** (p - 1.0)
+        excess = e + s - v
+        if excess > 0.0:
+            high = e
+        else:
+            low = e
+        if abs(excess) <= 4e-16 * v or high - low <= 4e-16 * high:  # Two roundings.
+            break
+        e = e - excess / (1.0 + (p - 1.0) * s / e) if e > 0.0 else 0.0
+        if not low < e < high:
+            e = 0.5 * (low + high)
+    return e
+
+
+@jit(fastmath=LANES)
+def _make_feasible(ya, cost, p):
+    """Scale the heavier class of each member so that ya (T, n) sums to 0: a feasible dual point.
+
+    Overwrites ya; returns the loss part of the dual value, sum of alpha - conjugate(alpha).
+    """
+    dual = 0.0
+    for t in range(ya.shape[0]):
+        total = signed = 0.0
+        for i in range(ya.shape[1]):
+            total += abs(ya[t, i])
+            signed += ya[t, i]
+        plus, minus = 0.5 * (total + signed), 0.5 * (total - signed)
+        scale_plus = min(1.0, minus / plus) if plus > 0.0 else 0.0
+        scale_minus = min(1.0, plus / minus) if minus > 0.0 else 0.0
+
+        for i in range(ya.shape[1]):
+            ya[t, i] *= scale_plus if ya[t, i] > 0.0 else scale_minus
+            a = abs(ya[t, i])
+            dual += a
+            if a > 0.0 and p == 2.0:
+                dual -= 0.25 * a * a / cost[t, i]
+            elif a > 0.0 and p > 1.0:
+                dual -= (p - 1.0) * cost[t, i] * (a / (p * cost[t, i])) ** (p / (p - 1.0))
+    return dual
+
+
+def _dual_value(problem, ya):
+    """Dual value at ya (T, n), which is made feasible first; overwrites ya."""
+    loss = _make_feasible(ya, problem.cost, problem.p)
+    G = ya @ problem.X
+    return loss - _exclusivity(G, G, 0.0, 1.0, G, problem.beta)[2]
+
+
+def _losses(problem, outputs):
+    """Loss of all members at their outputs (T, n), and ya = y times its slopes, (T, n)."""
+    _, y, cost, p, _ = problem
+    zero, ya = np.zeros(len(y)), np.empty_like(cost)
+    terms, width = (_loss_terms, TINY) if p in (1.0, 2.0) else (_power_terms, 0.0)
+    members = zip(outputs, cost, ya, strict=True)
+    return sum(terms(f, 0.0, y, c, zero, p, width, slopes)[3] for f, c, slopes in members), ya
+
+
+def _certificate(problem, W, b, dual, tol):
+    """Objective at W and b, computed anew, and its relative distance from the dual value.
+
+    The rounding error of the outputs is added to the distance. If it is too large, the outputs are
+    recomputed in double-double arithmetic. A dual value above the objective counts as an error.
+    """
+    X, _, _, _, beta = problem
+    reg = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum()
+    outputs = W @ X.T + b[:, None]
+    loss, ya = _losses(problem, outputs)
+    objective = reg + loss
+
+    # Bound on the loss error by rounding of x.w + b, to first order.
+    size = np.sqrt(X.ravel() @ X.ravel() * (W * W).sum(1))
+    error = np.sqrt((ya * ya).sum(1)) @ size + np.abs(ya).sum(1) @ np.abs(b)
+    error *= EPS * (X.shape[1] + 2)
+    if not error <= ROUNDING_FRACTION * tol * objective:
+        for t in range(W.shape[0]):
+            _compensated_outputs(X, W[t], b[t], outputs[t])
+        loss, ya = _losses(problem, outputs)
+        objective = reg + loss
+        error = EPS * (np.abs(ya) * (1.0 + np.abs(outputs))).sum()
+    return float(objective), _residual(objective, dual, error)
+
+
+def _residual(objective, dual, error):
+    """Gap between objective and dual value plus the rounding error, relative to the objective."""
+    gap = max(abs(objective - dual), EPS * objective) + error
+    residual = gap / max(objective, TINY)
+    return float(residual) if residual == residual else math.inf
+
+
+@jit(nogil=True)
+def _compensated_outputs(X, w, b, out):
+    """out (n,) = X w + b in double-double arithmetic, rounded at the end."""
+    for i in range(X.shape[0]):
+        high = b
+        low = 0.0
+        for j in range(X.shape[1]):
+            x, v = X[i, j], w[j]
+
+            # The product and its rounding error, by halves (Dekker).
+            product = x * v
+            scaled = SPLIT * x
+            x1 = scaled - (scaled - x)
+            scaled = SPLIT * v
+            v1 = scaled - (scaled - v)
+            x2, v2 = x - x1, v - v1
+            low += ((x1 * v1 - product) + x1 * v2 + x2 * v1) + x2 * v2
+
+            # The sum and its rounding error (Knuth).
+            total = high + product
+            back = total - high
+            low += (high - (total - back)) + (product - back)
+            high = total
+        out[i] = high + low
+
+
 # -- the paper's method: Algorithms 1 and 2 -----------------------------------------------------
-REWEIGHT_EPS = 1e-10  # This keeps the weights of Algorithm 1 finite.
-REWEIGHT_TOL = 1e-12  # Algorithm 1 has settled when a step changes the row by less than this part.
-REWEIGHT_STEPS = 100_000  # Algorithm 1 takes no more steps than this.
-PAPER_STOP = 0.05  # Algorithm 2 ends when the objective moves by less than this.
-CHECK_EVERY = 10  # This many iterations lie between two certificates of "alm".
+REWEIGHT_EPS = 1e-10  # Keeps the weights of Algorithm 1 finite.
+REWEIGHT_TOL = 1e-12  # Relative change of a row at which Algorithm 1 has converged.
+REWEIGHT_STEPS = 100_000  # Steps of Algorithm 1 per row, at most.
+PAPER_STOP = 0.05  # Change of the objective at which Algorithm 2 stops.
+CHECK_EVERY = 10  # Iterations between two certificates of "alm".
 
 
 @jit
 def _row_prox(u, h, beta, w):
     """w = argmin 1/2 (sum |w| + beta)^2 + sum_t (h_t w_t^2 / 2 - u_t w_t), the row step in closed
-    form; overwrites w.
+    form; overwrites w (T,).
 
-    w_t = sgn(u_t) max(|u_t| - beta - s, 0) / h_t with s = sum |w|. The root s is found by Newton
-    from 0: the equation is convex and falling in s, so entries only ever leave.
+    w_t = sgn(u_t) max(|u_t| - beta - s, 0) / h_t with s = sum |w|. Newton finds the root s from 0:
+    the equation is convex and falling in s, so entries only ever become 0.
     """
     s = 0.0
     for _ in range(u.shape[0] + 1):
@@ -143,7 +346,7 @@ def _row_prox(u, h, beta, w):
 
 @jit
 def _reweighted_row(u, mu, beta, w):
-    """Algorithm 1: the same minimum for h = mu, approached by re-weighting w; overwrites w."""
+    """Algorithm 1: approach the minimum of `_row_prox` for h = mu by re-weighting; overwrites w."""
     for _ in range(REWEIGHT_STEPS):
         s = beta
         for t in range(u.shape[0]):
@@ -179,30 +382,8 @@ def _split_weights(P, Q, mu, beta, W, reweighted):
 
 
 @jit
-def _power_prox(v, t, p):
-    """argmin over e >= 0 of t e^p + (e - v)^2 / 2; v, t > 0, p > 1. Newton between bounds."""
-    if p == 2.0:
-        return v / (1.0 + 2.0 * t)
-    low, high = 0.0, min(v, (v / (p * t)) ** (1.0 / (p - 1.0)))
-    e = high
-    for _ in range(100):
-        s = p * t * e ** (p - 1.0)
-        excess = e + s - v
-        if excess > 0.0:
-            high = e
-        else:
-            low = e
-        if abs(excess) <= 4e-16 * v or high - low <= 4e-16 * high:  # Two roundings.
-            break
-        e = e - excess / (1.0 + (p - 1.0) * s / e) if e > 0.0 else 0.0
-        if not low < e < high:
-            e = 0.5 * (low + high)
-    return e
-
-
-@jit
 def _split_errors(XP, Z, y, cost, b, mu, p, E):
-    """Equations (13)-(15) for any p >= 1; overwrites E."""
+    """Equations (13)-(15) for any p >= 1; overwrites E (T, n)."""
     for t in range(XP.shape[0]):
         for i in range(y.shape[0]):
             s = y[i] - XP[t, i] - b[t] - Z[t, i] / mu
@@ -222,7 +403,7 @@ class _Splitting:
         self.problem = problem
         self.reweighted = reweighted
 
-        # The start of the paper.
+        # The paper's start.
         self.W, self.b = np.ones((T, d)), np.zeros(T)
         self.P, self.Q = np.zeros((T, d)), np.ones((T, d))
         self.E, self.Z = np.zeros((T, n)), np.zeros((T, n))
@@ -234,7 +415,7 @@ class _Splitting:
         self.K = np.linalg.inv(np.eye(d) + X.T @ X if self.tall else np.eye(n) + X @ X.T)
 
     def step(self):
-        """One iteration with the penalty mu, which stays."""
+        """Run one iteration with the penalty mu, which stays."""
         X, y, cost, p, beta = self.problem
         mu = self.mu
         self.last_E, self.last_P = self.E.copy(), self.P
@@ -253,23 +434,26 @@ class _Splitting:
         self.P = right @ self.K if self.tall else right - (right @ X.T @ self.K) @ X
         self.XP = self.P @ X.T
 
-        # Equation (18): the multipliers, by what the constraints still lack.
-        self.lack = self.E - y + self.XP + self.b[:, None]
-        self.Z += mu * self.lack
+        # Equation (18): the multipliers.
+        self.primal_residual = self.E - y + self.XP + self.b[:, None]
+        self.Z += mu * self.primal_residual
         self.Q += mu * (self.P - self.W)
 
     def balance(self):
-        """Move the penalty such that primal and dual residual come to be of the same size."""
-        primal = math.sqrt((self.lack**2).sum() + ((self.P - self.W) ** 2).sum())
-        moved = ((self.E - self.last_E) ** 2).sum() + ((self.P - self.last_P) ** 2).sum()
-        dual = self.mu * math.sqrt(moved)
+        """Change the penalty so that primal and dual residual become of similar size."""
+        primal = math.sqrt((self.primal_residual**2).sum() + ((self.P - self.W) ** 2).sum())
+        change = ((self.E - self.last_E) ** 2).sum() + ((self.P - self.last_P) ** 2).sum()
+        dual = self.mu * math.sqrt(change)
         if primal * dual > 0:
             self.mu *= min(max(math.sqrt(primal / dual), 0.1), 10.0)
 
 
-def _solve_splitting(problem, tol, max_iter, rho, reweighted, tell):
-    """Algorithm 2. rho > 1: as printed, with the paper's stopping rule; rho = None: the penalty
-    is balanced between the residuals instead, and the certified gap decides. Returns as _solve."""
+def _solve_splitting(problem, tol, max_iter, rho, reweighted, on_iteration):
+    """Algorithm 2; returns W, b, objective, residual.
+
+    rho > 1: as printed, with the paper's stopping rule. rho = None: the penalty is balanced between
+    the residuals instead, and the fit stops at the certified gap tol.
+    """
     X, y, cost, p, _ = problem
     top = cost if p == 1 else np.where(cost > 0, np.inf, 0.0)
     # The bias is free: centred columns give the same problem, and "alm" uses that.
@@ -281,7 +465,7 @@ def _solve_splitting(problem, tol, max_iter, rho, reweighted, tell):
     for iteration in range(1, max_iter + 1):
         run.step()
 
-        # The penalty grows, or is balanced, ever more rarely: one that moves need not converge.
+        # The penalty grows, or is balanced ever more rarely: otherwise it need not converge.
         if rho is not None:
             run.mu *= rho
         elif iteration == next_balance:
@@ -300,268 +484,83 @@ def _solve_splitting(problem, tol, max_iter, rho, reweighted, tell):
         # The paper's stopping rule, or the gap.
         done = residual <= tol if rho is None else not abs(objective - last) >= PAPER_STOP
         last = objective
-        if tell(iteration, objective, residual) or done:
+        if on_iteration(iteration, objective, residual) or done:
             break
     return best
-
-
-# -- the certificate: objective and dual value --------------------------------------------------
-ERROR_PART = 0.01  # Rounding errors up to this part of tol are added to the gap, not avoided.
-
-
-@jit
-def _exclusivity(W, D, step, side, G, beta):
-    """The regulariser at V = W + step D, its slope along D, its conjugate at G, <V, G>, <D, G>.
-
-    Weights at exactly 0 have two slopes: side = 1 is the one ahead, side = -1 the one behind.
-    """
-    value = slope = conjugate = inner = along = 0.0
-    for j in range(W.shape[1]):
-        s = beta  # The feature's sum of |v|, with beta.
-        ds = 0.0  # The slope of s.
-        m = 0.0  # The largest |G| of the feature.
-        for t in range(W.shape[0]):
-            d = D[t, j]
-            v = W[t, j] + step * d
-            s += abs(v)
-            ds += d if v > 0.0 else (-d if v < 0.0 else side * abs(d))
-            m = max(m, abs(G[t, j]))
-            inner += v * G[t, j]
-            along += d * G[t, j]
-        value += 0.5 * s * s
-        slope += s * ds
-        conjugate += 0.5 * m * m - beta * m if m > beta else -0.5 * beta * beta
-    return value, slope, conjugate, inner, along
-
-
-@jit(fastmath=LANES)
-def _balance(ya, cost, p):
-    """Scale the heavier class of each member so that ya sums to 0: a feasible dual point.
-
-    Overwrites ya; returns the loss part of the dual value, sum of alpha - conjugate(alpha).
-    """
-    dual = 0.0
-    for t in range(ya.shape[0]):
-        total = signed = 0.0
-        for i in range(ya.shape[1]):
-            total += abs(ya[t, i])
-            signed += ya[t, i]
-        plus, minus = 0.5 * (total + signed), 0.5 * (total - signed)
-        cut_plus = min(1.0, minus / plus) if plus > 0.0 else 0.0
-        cut_minus = min(1.0, plus / minus) if minus > 0.0 else 0.0
-
-        for i in range(ya.shape[1]):
-            ya[t, i] *= cut_plus if ya[t, i] > 0.0 else cut_minus
-            a = abs(ya[t, i])
-            dual += a
-            if a > 0.0 and p == 2.0:
-                dual -= 0.25 * a * a / cost[t, i]
-            elif a > 0.0 and p > 1.0:
-                dual -= (p - 1.0) * cost[t, i] * (a / (p * cost[t, i])) ** (p / (p - 1.0))
-    return dual
-
-
-def _dual_value(problem, ya):
-    """Value of the dual at ya, whose heavier class is scaled down first; overwrites ya."""
-    loss = _balance(ya, problem.cost, problem.p)
-    G = ya @ problem.X
-    return loss - _exclusivity(G, G, 0.0, 1.0, G, problem.beta)[2]
-
-
-def _losses(problem, outputs):
-    """Loss of all members with these outputs (T, n), and y times its derivatives."""
-    _, y, cost, p, _ = problem
-    none, ya = np.zeros(len(y)), np.empty_like(cost)
-    terms, delta = (_loss_terms, TINY) if p in (1.0, 2.0) else (_power_terms, 0.0)
-    rows = zip(outputs, cost, ya, strict=True)
-    return sum(terms(f, 0.0, y, c, none, p, delta, slopes)[3] for f, c, slopes in rows), ya
-
-
-def _certificate(problem, W, b, dual, tol):
-    """Objective at W and b, computed anew, and its distance from the dual value, relative to it.
-
-    What rounding may have done to the outputs is added to the distance; where that would count,
-    they are computed with twice the digits. A dual value above the objective shows lost digits.
-    """
-    X, _, _, _, beta = problem
-    reg = 0.5 * ((np.abs(W).sum(0) + beta) ** 2).sum()
-    outputs = W @ X.T + b[:, None]
-    loss, ya = _losses(problem, outputs)
-    objective = reg + loss
-
-    # How much the rounding of x.w + b can change of the loss, to first order.
-    size = np.sqrt(X.ravel() @ X.ravel() * (W * W).sum(1))
-    error = np.sqrt((ya * ya).sum(1)) @ size + np.abs(ya).sum(1) @ np.abs(b)
-    error *= EPS * (X.shape[1] + 2)
-    if not error <= ERROR_PART * tol * objective:
-        for t in range(W.shape[0]):
-            _exact_outputs(X, W[t], b[t], outputs[t])
-        loss, ya = _losses(problem, outputs)
-        objective = reg + loss
-        error = EPS * (np.abs(ya) * (1.0 + np.abs(outputs))).sum()
-
-    return float(objective), _residual(objective, dual, error)
-
-
-def _residual(objective, dual, error):
-    """The gap between objective and dual value, and what rounding may add, relative to the one."""
-    gap = max(abs(objective - dual), EPS * objective) + error
-    residual = gap / max(objective, TINY)
-    return float(residual) if residual == residual else math.inf
-
-
-# -- solver="auto": Newton's method or the interior point method, whichever suits ---------------
-FAR = 100.0  # Columns whose mean is more than this many times their spread are centred.
-FEW_ROWS = 20  # Members that meet in fewer rows a feature take the interior point method first.
-SMALL_SIDE = 256  # Up to this many features our Cholesky beats LAPACK's, and Newton is no burden.
-
-
-class _Pulse:
-    """Called after every iteration, it counts and tells them; True where that was the last.
-
-    tell(iteration, objective, residual, rows) gets the number of rows where these are a sample,
-    and may stop the method.
-    """
-
-    def __init__(self, tell, max_iter):
-        self.tell, self.max_iter = tell, max_iter
-        self.count, self.stopped = 0, False
-
-    def __call__(self, objective, residual, rows=None):
-        self.count += 1
-        stop = bool(self.tell(self.count, objective, residual, rows))
-        self.stopped = self.stopped or stop or self.count >= self.max_iter - (rows is not None)
-        return self.stopped
-
-
-def _solve(problem, both, tol, pulse):
-    """Solve to a certified gap; returns W, b, objective, residual. `both` are the members whose
-    samples have both classes; pulse(objective, residual, rows) counts the iterations."""
-    X, y, cost, p, beta = problem
-    (n, d), T = X.shape, cost.shape[0]
-
-    # A sample of one class: w = 0, and the bias is that class.
-    W, b = np.zeros((T, d)), np.zeros(T)
-    if not both.all():
-        b[~both] = np.where(cost[~both] @ y > 0, 1.0, -1.0)
-    if not both.any():
-        pulse(0.5 * d * beta**2, 0.0)
-        return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
-
-    # The other members, in columns that are not far from 0: the bias is free.
-    far = _is_far(X[:: n // 64 + 1])
-    centre = X.mean(0) if far else np.zeros(d)
-    inner = _Problem(X - centre if far else X, y, cost if both.all() else cost[both], p, beta)
-    members = len(inner.cost)
-    turn = None
-    if d > n and members == 1 and beta == 0:
-        # Only |w| counts: n dimensions are enough.
-        turn, R = np.linalg.qr(inner.X.T)
-        inner = inner._replace(X=np.ascontiguousarray(R.T))
-
-    # Which method first, and which where that one does not arrive.
-    ways = partial(_solve_newton, samples=pulse.max_iter > 1), _solve_interior
-    if (p < 2 or n < FEW_ROWS * d) and (members > 1 or beta > 0):
-        ways = ways[::-1] if d <= SMALL_SIDE else ways[1:]
-    best = None
-    for way in ways:
-        try:
-            V, bias, dual = way(inner, (1.0 - 2.0 * ERROR_PART) * tol, pulse)
-        except np.linalg.LinAlgError:  # Singular to the last digit: no answer that way.
-            V, bias, dual = np.zeros((members, inner.X.shape[1])), np.zeros(members), -np.inf
-
-        # Back to the columns as they came, and the certificate there.
-        V = V if turn is None else V @ turn.T
-        W, b = W.copy(), b.copy()
-        W[both], b[both] = V, bias - V @ centre
-        found = W, b, *_certificate(problem, W, b, dual, tol)
-        best = found if best is None or found[3] < best[3] else best
-        if best[3] <= tol or pulse.stopped:
-            break
-    return best
-
-
-def _is_far(sample):
-    """Whether some column lies many times its spread away from 0, by these rows."""
-    low, high = sample.min(0), sample.max(0)
-    return (np.abs(low + high) > FAR * (high - low)).any()
-
-
-def _have_both(y, cost):
-    """Which members have rows of both classes."""
-    return (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
 
 
 # -- semismooth Newton --------------------------------------------------------------------------
-NEWTON_STEPS = 150  # Where Newton's method needs more, the interior point method goes on.
-LEVEL = 8  # A level of the nested samples has this many times the rows of the one before.
-MANY_ROWS = 10_000  # Where a level has this many rows a feature, it has twice that many times.
-LEVEL_ROWS = 10  # The smallest sample has this many rows a feature.
-LEVEL_TOL = 10.0  # A sample only has to give a good start, to this gap.
-LEVEL_TOL_SLOW = 0.1  # Powers below 2 are slower to mend: their samples are solved to this gap.
-LEVEL_STEPS = 100  # One of the samples gets no more iterations than this.
-WIDEST = 4.0  # The envelope starts so wide that all rows of a zero start are inside.
-NARROWEST = 1e-6  # The envelope gets no narrower than this.
-SHRINK = 3.0  # The envelope gets narrower by this factor whenever the multipliers move.
-INNER_PART = 0.3  # The multipliers move when the inner gap is below this part of the rest.
-BIAS_TOL = 1e-10  # A bias is exact when both classes' multipliers agree to this part.
-BALANCED = 1e-13  # What they differ by beyond this part is scaled away.
-OVERSHOOT = 0.5  # A full step is too long if the slope behind it is more than this part upwards.
-FLAT_SLOPE = 0.1  # A shorter step is then sought until the slope is below this part.
-FROZEN = 0.1  # A Hessian is kept while each step cuts the gap to this part.
-CG_PART = 10  # A Hessian costs as much as d / 10 products with it: this many are tried first.
-CG_TOL = 0.1  # Conjugate gradients solve a step to this part of its right side.
-MODEL_TOL = 0.01  # Where members meet, a Newton model is solved to this part of the gap.
-MODEL_ENOUGH = 0.1  # Row sweeps that get no further are enough at this part of the gap.
-MODEL_STEPS = 60  # An interior point method then goes on for this many steps at most.
-SWEEP = 0.9  # Row sweeps go on while each brings the model's gap to this part of the last.
+NEWTON_STEPS = 150  # Iterations before the interior point method takes over.
+SUBSAMPLE_RATIO = 8  # Rows of a nested subsample relative to the next smaller one.
+SUBSAMPLE_MANY = 10_000  # Rows per feature from which on that ratio is doubled.
+SUBSAMPLE_ROWS = 10  # Rows per feature in the smallest subsample.
+SUBSAMPLE_TOL = 10.0  # Relative gap at which a subsample is left: it only has to give a start.
+SUBSAMPLE_TOL_ENVELOPE = 0.1  # The same for p < 2, where a bad start costs more iterations.
+SUBSAMPLE_STEPS = 100  # Iterations per subsample, at most.
+ENVELOPE_MAX = 4.0  # Initial width of the envelope: all rows of a zero start are inside.
+ENVELOPE_MIN = 1e-6  # Smallest width of the envelope.
+ENVELOPE_DECAY = 3.0  # Factor by which it gets narrower with each update of the multipliers.
+INNER_FRACTION = 0.3  # Update the multipliers if the inner gap is below 0.3 * outer gap.
+BIAS_TOL = 1e-10  # Relative imbalance of the classes' multipliers at which a bias is exact.
+BALANCE_TOL = 1e-13  # Relative imbalance above which multipliers are made feasible by scaling.
+OVERSHOOT = 0.5  # Search the line if the slope at the full step exceeds 0.5 * |initial slope|.
+FLAT_SLOPE = 0.1  # The search ends at a slope of at most 0.1 * |initial slope|.
+HESSIAN_REUSE = 0.1  # Keep a Hessian while each step reduces the gap at least to this fraction.
+HESSIAN_ROWS = 4096  # Rows per product when a Hessian is formed: they stay in the cache.
+CG_FRACTION = 10  # Try d / 10 products with the Hessian first: forming it costs as much.
+CG_TOL = 0.1  # Relative residual at which conjugate gradients stop.
+MODEL_TOL = 0.01  # Gap of the quadratic model of coupled members, relative to the inner gap.
+MODEL_TOL_SWEEPS = 0.1  # The same if row sweeps stall: the interior point method costs more.
+MODEL_STEPS = 60  # Iterations of the model's interior point method, at most.
+SWEEP_DECAY = 0.9  # Repeat row sweeps while each reduces the model's gap to 0.9 of the last.
 
 
-class _Start(NamedTuple):
-    """Where Newton's method starts: members, their Hessians or None, the columns' means by which
-    these are centred (T, d), and the width of the envelope."""
+class _WarmStart(NamedTuple):
+    """Start of Newton's method: members, their Hessians (T, d, d) or None, the column means by
+    which these are centred (T, d), and the width of the envelope."""
 
     W: np.ndarray
     b: np.ndarray
     H: np.ndarray | None
     centre: np.ndarray
-    delta: float
+    width: float
 
 
-def _solve_newton(problem, tol, pulse, samples=True):
-    """Newton on nested samples of the rows, each solution the start of the next, then on all.
+def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
+    """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
-    Returns W, b and the dual value that certifies them; pulse(objective, residual, rows) counts
-    the iterations and may stop them.
+    monitor(objective, residual, rows) counts the iterations and may stop them; start is W and b, or
+    None for zeros. Returns W, b and the dual value that certifies them.
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    start = _Start(np.zeros((T, d)), np.zeros(T), None, np.zeros((T, d)), WIDEST if p < 2 else 0.0)
-    enough = max(tol, LEVEL_TOL if p >= 2 else LEVEL_TOL_SLOW)
-    for size in _levels(n, d)[:0:-1] if samples else ():  # All but the full set.
-        rows = _scattered(n, size)
-        part = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
-        run = _Newton(part, start)
-        W, b, _ = run.solve(enough, LEVEL_STEPS, partial(pulse, rows=size))
+    W, b = start or (np.zeros((T, d)), np.zeros(T))
+    start = _WarmStart(W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0)
+    enough = max(tol, SUBSAMPLE_TOL if p >= 2 else SUBSAMPLE_TOL_ENVELOPE)
+    for size in _subsample_sizes(n, d)[:0:-1] if subsamples else ():  # All but the full set.
+        rows = _subsample_rows(n, size)
+        subsample = _Problem(X.take(rows, 0), y[rows], cost[:, rows] * (n / size), p, beta)
+        run = _Newton(subsample, start)
+        W, b, _ = run.solve(enough, SUBSAMPLE_STEPS, partial(monitor, rows=size))
 
-        # The Hessian of a large sample is worth having.
+        # The Hessian of a large subsample serves the next one.
         if p >= 2 and size > HESSIAN_ROWS and run.H is not None:
             run.form_hessian()
-        start = _Start(W, b, run.H, run.centre, run.delta)
-    return _Newton(problem, start).solve(tol, NEWTON_STEPS, pulse)
+        start = _WarmStart(W, b, run.H, run.centre, run.width)
+    return _Newton(problem, start).solve(tol, NEWTON_STEPS, monitor)
 
 
-def _levels(n, d):
-    """Sizes of the nested samples, the largest first."""
+def _subsample_sizes(n, d):
+    """Sizes of the nested subsamples, the largest first."""
     sizes, size = [], n
-    while size >= max(LEVEL_ROWS * d, 400):
+    while size >= max(SUBSAMPLE_ROWS * d, 400):
         sizes.append(size)
-        size //= LEVEL if size < MANY_ROWS * d else 2 * LEVEL
+        size //= SUBSAMPLE_RATIO if size < SUBSAMPLE_MANY * d else 2 * SUBSAMPLE_RATIO
     return sizes
 
 
-def _scattered(n, size):
-    """Numbers of `size` of n rows: one of every stride, scattered."""
+def _subsample_rows(n, size):
+    """Indices of `size` of n rows: one of every stride, scattered by a hash."""
     i, stride = np.arange(size), n // size
     return i * stride + (i * 2654435761 >> 15) % stride
 
@@ -569,29 +568,28 @@ def _scattered(n, size):
 class _Newton:
     """Semismooth Newton on all members at once: the iterate and the steps that move it."""
 
-    apart = False  # Whether the multipliers move in iterations of their own.
+    multipliers_apart = False  # If True, multipliers are updated in iterations of their own.
 
     def __init__(self, problem, start):
         X, _, _, p, beta = problem
         (n, d), T = X.shape, start.W.shape[0]
         self.problem, self.p, self.beta = problem, p, beta
-        self.W, self.b, self.H, self.centre, self.delta = start
+        self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
-        self.other = None if p in (1.0, 2.0) else True
-        self.gradients = self.single and p >= 2 and d >= 5 * CG_PART  # Worth a try.
+        self.any_power = None if p in (1.0, 2.0) else True  # None: not even compiled.
+        self.use_cg = self.single and p >= 2 and d >= 5 * CG_FRACTION
 
-        # Outputs without bias, their moves, y times the slopes, multipliers, second derivatives.
+        # Outputs without bias and their change; per-row arrays of the loss, all (T, n).
         self.XW = self.W @ X.T
-        self.XM, self.ya = np.empty((T, n)), np.empty((T, n))
-        self.share, self.bend = np.zeros((T, n)), np.empty((T, n))
-        self.move = np.empty((T, d))
+        self.XdW, self.ya = np.empty((T, n)), np.empty((T, n))
+        self.multiplier_ratio, self.curvature = np.zeros((T, n)), np.empty((T, n))
+        self.dW = np.empty((T, d))
         self.factor, self.work = np.empty((d, d)), np.empty((3, d))
         self.last_gap = np.inf
         self.evaluate()
 
-    def solve(self, tol, steps, pulse):
-        """Iterate to the gap tol; returns the best W and b, and the dual value that certifies
-        them."""
+    def solve(self, tol, steps, monitor):
+        """Iterate to the relative gap tol; return the best W and b, and their dual value."""
         best, best_residual = (self.W, self.b, -np.inf), np.inf
         settled = moved = False
         for iteration in range(steps):
@@ -600,48 +598,53 @@ class _Newton:
             residual = self.gap / max(self.objective, TINY)
             if residual < best_residual:
                 best, best_residual = (self.W, self.b.copy(), dual), residual
-            stop = pulse(self.objective, residual)
+            stop = monitor(self.objective, residual)
             if stop or residual <= tol or iteration == steps - 1:
                 break
             if not math.isfinite(self.objective):
                 break
 
-            # Step 2: p < 2 only, the multipliers of the envelope once its own minimum is near.
+            # Step 2, p < 2: update the multipliers near the minimum of the envelope.
             smooth = self.p >= 2
-            near = not smooth and (settled or self.inner_gap <= INNER_PART * self.outer_gap)
-            moved = near and not (moved and self.apart)
+            near = not smooth and (settled or self.inner_gap <= INNER_FRACTION * self.outer_gap)
+            moved = near and not (moved and self.multipliers_apart)
             if moved:
                 self.move_multipliers()
-                if self.apart:
+                if self.multipliers_apart:
                     continue
 
-            # Step 3: Newton's direction, and the way along it.
+            # Step 3: Newton's direction and the step along it.
             self.find_direction(tol)
             settled = not self.advance()
-            if settled and (smooth or self.delta == NARROWEST):
+            if settled and smooth and not self.single:
+                # No descent: the model's minimum was not exact enough for so large a gap.
+                self.inner_gap = 0.0
+                self.solve_model(tol)
+                settled = not self.advance()
+            if settled and (smooth or self.width == ENVELOPE_MIN):
                 break
         return best
 
     def evaluate(self):
-        """Loss, its part of the dual value and G = X' ya, at the best biases."""
+        """Set the loss, its part of the dual value and G = ya X, at the best biases."""
         X, y, cost, p, _ = self.problem
         loss = dual = 0.0
         balanced = True
         for t in range(len(cost)):
             self.b[t], sums = _best_bias(
-                self.XW[t], self.b[t], y, cost[t], self.share[t], p, self.delta, self.ya[t],
-                self.other,
+                self.XW[t], self.b[t], y, cost[t], self.multiplier_ratio[t], p, self.width,
+                self.ya[t], self.any_power,
             )  # fmt: skip
             loss += sums[3]
             dual += sums[1] - (p - 1.0) * sums[4]
-            balanced = balanced and abs(sums[0]) <= BALANCED * sums[1]
+            balanced = balanced and abs(sums[0]) <= BALANCE_TOL * sums[1]
         self.loss = loss
-        self.dual = dual if balanced else _balance(self.ya, cost, p)
+        self.dual = dual if balanced else _make_feasible(self.ya, cost, p)
         self.G = self.ya @ X
 
     def measure(self):
-        """Sets the objective, its duality gap, and the parts of it that are the regulariser's and
-        the losses'; returns the dual value."""
+        """Set objective, duality gap, and its parts: inner_gap of the regulariser, outer_gap of the
+        losses. Return the dual value."""
         reg, _, conjugate, inner, _ = _exclusivity(
             self.W, self.W, 0.0, 1.0, self.G, self.problem.beta
         )
@@ -652,169 +655,117 @@ class _Newton:
         return self.dual - conjugate
 
     def move_multipliers(self):
-        """Augmented Lagrangian: the slopes become the multipliers of a narrower envelope."""
+        """Step of the augmented Lagrangian: slopes become multipliers of a narrower envelope."""
         cost = self.problem.cost
-        np.divide(np.abs(self.ya), cost, out=self.share, where=cost > 0)
-        self.delta = max(self.delta / SHRINK, NARROWEST)
+        np.divide(np.abs(self.ya), cost, out=self.multiplier_ratio, where=cost > 0)
+        self.width = max(self.width / ENVELOPE_DECAY, ENVELOPE_MIN)
         self.evaluate()
 
     def find_direction(self, tol):
-        """Newton's step for the weights, in move. The Hessian is formed, kept or not needed."""
-        mean = self.step_by_gradients() if self.gradients else None
-        self.gradients = mean is not None
-        if self.gradients:
+        """Set dW to the Newton step; the Hessian is formed, kept, or not needed."""
+        mean = self.cg_step() if self.use_cg else None
+        self.use_cg = mean is not None
+        if self.use_cg:
             self.H, self.centre = None, mean
             return
-
-        if self.H is None or self.p < 2 or self.gap > FROZEN * self.last_gap:
+        if self.H is None or self.p < 2 or self.gap > HESSIAN_REUSE * self.last_gap:
             self.form_hessian()
         self.solve_model(tol)
 
     def solve_model(self, tol):
-        """The minimum of the model with slope G and Hessian H, as a move of the weights."""
+        """Set dW to the minimum of the model with negative gradient G and Hessian H."""
         d = self.W.shape[1]
         if not self.single:
             target = 0.1 * tol * self.objective
-            limits = [max(target, part * self.inner_gap) for part in (MODEL_TOL, MODEL_ENOUGH)]
+            limits = [max(target, k * self.inner_gap) for k in (MODEL_TOL, MODEL_TOL_SWEEPS)]
             V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
-            np.subtract(V, self.W, out=self.move)
+            np.subtract(V, self.W, out=self.dW)
         elif d <= SMALL_SIDE:
-            _ridge_step(self.H, self.G, self.W, self.factor, self.move)
+            _ridge_step(self.H, self.G, self.W, self.factor, self.dW)
         else:
-            self.move[0] = np.linalg.solve(self.H[0] + np.eye(d), (self.G - self.W)[0])
+            self.dW[0] = np.linalg.solve(self.H[0] + np.eye(d), (self.G - self.W)[0])
 
-    def step_by_gradients(self):
-        """Newton's step without the Hessian, in move, and the columns' means; None where the few
-        products with the Hessian that are cheaper than the Hessian are not enough."""
+    def cg_step(self):
+        """Set dW to the Newton step by conjugate gradients; return the column means (1, d).
+
+        Return None if d / CG_FRACTION products with the Hessian do not suffice.
+        """
         X, d = self.problem.X, self.W.shape[1]
-        self.find_bends()
-        weight = self.bend.sum()
-        mean = self.bend @ X / weight if weight > 0 else self.centre
+        self.find_curvature()
+        weight = self.curvature.sum()
+        mean = self.curvature @ X / weight if weight > 0 else self.centre
         right = (self.G - self.W)[0]
-        few = _conjugate_gradients(
-            X, self.bend[0], mean[0], right, d // CG_PART, self.work, self.move[0]
+        solved = _conjugate_gradients(
+            X, self.curvature[0], mean[0], right, d // CG_FRACTION, self.work, self.dW[0]
         )
-        return mean if few else None
+        return mean if solved else None
 
-    def find_bends(self):
-        """Second derivatives of all losses, in bend."""
+    def find_curvature(self):
+        """Set curvature (T, n) to the second derivatives of all losses."""
         _, _, cost, p, _ = self.problem
         if p == 2:
-            np.multiply(2.0 * cost, self.ya != 0, out=self.bend)
+            np.multiply(2.0 * cost, self.ya != 0, out=self.curvature)
         else:
             for t in range(len(cost)):
-                _bends(self.ya[t], cost[t], p, self.delta, self.bend[t])
+                _curvatures(self.ya[t], cost[t], p, self.width, self.curvature[t])
 
     def form_hessian(self):
-        """Hessians of all members, and the means by which they are centred."""
-        self.find_bends()
-        self.H, self.centre = _curvature(self.problem.X, self.bend, self.centre)
+        """Set the Hessians H (T, d, d) and the means by which they are centred."""
+        self.find_curvature()
+        self.H, self.centre = _hessian(self.problem.X, self.curvature, self.centre)
 
     def advance(self):
-        """Go along move as far as the objective falls; False where it does not fall at all."""
+        """Go along dW while the objective falls; return False if it does not fall at all."""
         X, y, cost, p, beta = self.problem
         self.last_gap = self.gap
-        move_b = -np.add.reduce(self.centre * self.move, axis=1)
-        np.matmul(self.move, X.T, out=self.XM)
-        first = self.slope(0.0, 1.0)
+        db = -np.add.reduce(self.centre * self.dW, axis=1)
+        np.matmul(self.dW, X.T, out=self.XdW)
+        first = self.directional_derivative(0.0, 1.0)
         if not first < 0:  # No descent is left in floating point.
             return False
 
         # The full step.
         old_b = self.b.copy()
-        self.b += move_b
-        self.XW += self.XM
+        self.b += db
+        self.XW += self.XdW
         self.evaluate()
-        last = self.slope(1.0, -1.0)
+        last = self.directional_derivative(1.0, -1.0)
 
-        # A shorter one, where the objective rises again at its end.
+        # A shorter one if the objective rises again at its end.
         if last > OVERSHOOT * abs(first):
             self.b[:] = old_b
-            self.XW -= self.XM
-            here, ahead = (self.W, self.XW, self.b), (self.move, self.XM, move_b)
-            loss = y, cost, self.share, (p, beta, self.delta)
-            step = _step_length(here, ahead, *loss, (first, last), self.ya, self.other)
-            self.move *= step
-            self.b += step * move_b
-            self.XW += step * self.XM
+            self.XW -= self.XdW
+            here, ahead = (self.W, self.XW, self.b), (self.dW, self.XdW, db)
+            loss = y, cost, self.multiplier_ratio, (p, beta, self.width)
+            step = _line_search(here, ahead, *loss, (first, last), self.ya, self.any_power)
+            self.dW *= step
+            self.b += step * db
+            self.XW += step * self.XdW
             self.evaluate()
-        self.W = self.W + self.move
+        self.W = self.W + self.dW
         return True
 
-    def slope(self, step, side):
-        """Slope of the objective along move after this step, whose losses are those in G."""
+    def directional_derivative(self, step, side):
+        """Derivative of the objective along dW after a step; G is that of there."""
         beta = self.problem.beta
-        _, slope, _, _, along = _exclusivity(self.W, self.move, step, side, self.G, beta)
+        _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, beta)
         return slope - along
 
 
-@jit(nogil=True, fastmath=LANES)
-def _loss_terms(xw, b, y, cost, share, p, delta, ya):
-    """Loss of one member at bias b, p = 1 or 2; overwrites ya with y times its derivative.
-
-    p = 1: derivatives of the envelope of width delta whose multipliers are share * cost.
-    Returns the sums of ya, of |ya|, of loss'', of the loss, and of cost e^p for the conjugate.
-    """
-    balance = total = bend = loss = 0.0
-    for i in range(y.shape[0]):
-        z = 1.0 - y[i] * (xw[i] + b)
-        c = cost[i]
-        if p == 2.0:
-            z = max(z, 0.0)
-            slope = 2.0 * c * z
-            bend += 2.0 * c if z > 0.0 else 0.0
-            loss += c * z * z
-        else:
-            v = z + share[i] * delta
-            slope = c * min(max(v / delta, 0.0), 1.0)
-            bend += c / delta if v > 0.0 and v < delta else 0.0
-            loss += c * max(z, 0.0)
-        ya[i] = y[i] * slope
-        balance += y[i] * slope
-        total += slope
-    return balance, total, bend, loss, loss if p == 2.0 else 0.0
-
-
-@jit(nogil=True)
-def _power_terms(xw, b, y, cost, share, p, delta, ya):
-    """The same for any p > 1; the envelope where delta > 0."""
-    balance = total = bend = loss = power = 0.0
-    for i in range(y.shape[0]):
-        z = 1.0 - y[i] * (xw[i] + b)
-        c = cost[i]
-        loss += c * max(z, 0.0) ** p
-        v = z + share[i] * delta
-        slope = 0.0
-        if v > 0.0:
-            e = _power_prox(v, delta, p) if delta > 0.0 else v
-            if delta > 0.0 and e < TINY:
-                slope = c * v / delta
-                bend += c / delta
-            else:
-                slope = c * p * e ** (p - 1.0)
-                second = (p - 1.0) * p * e ** (p - 2.0)
-                bend += c * second / (1.0 + delta * second)
-                power += slope * e / p
-        ya[i] = y[i] * slope
-        balance += y[i] * slope
-        total += slope
-    return balance, total, bend, loss, power
-
-
 @jit
-def _best_bias(xw, bias, y, cost, share, p, delta, ya, other):
-    """Minimise one member's loss over its bias; overwrites ya. Returns the bias and the sums.
+def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
+    """Minimise one member's loss over its bias; return it and the sums of `_loss_terms`.
 
-    other is None for p = 1 or 2: the branch for other powers is then not even compiled.
+    Overwrites ya. any_power is None for p = 1 or 2: the other branch is then not even compiled.
     """
     low, high = -np.inf, np.inf
-    width = 1.0
+    stride = 1.0
     for _ in range(200):
-        if other is None:
-            sums = _loss_terms(xw, bias, y, cost, share, p, delta, ya)
+        if any_power is None:
+            sums = _loss_terms(xw, bias, y, cost, ratio, p, width, ya)
         else:
-            sums = _power_terms(xw, bias, y, cost, share, p, delta, ya)
-        balance, total, bend = sums[0], sums[1], sums[2]
+            sums = _power_terms(xw, bias, y, cost, ratio, p, width, ya)
+        balance, total, curvature = sums[0], sums[1], sums[2]
         if abs(balance) <= BIAS_TOL * total:
             break
         if balance > 0.0:
@@ -822,24 +773,24 @@ def _best_bias(xw, bias, y, cost, share, p, delta, ya, other):
         else:
             high = bias
 
-        # Newton, or where that leaves the bracket, widen or halve it.
-        new = bias + balance / bend if bend > 0.0 else np.nan
+        # Newton; if that leaves the bracket, widen or halve it.
+        new = bias + balance / curvature if curvature > 0.0 else np.nan
         if not low < new < high:
             if high - low < np.inf:
                 new = 0.5 * (low + high)
             else:
-                new = high - width if low == -np.inf else low + width
-            width *= 2.0
+                new = high - stride if low == -np.inf else low + stride
+            stride *= 2.0
         if new == bias:
             break
         bias = new
 
-    # Where no row has a loss, take the middle of all biases for which that is so.
+    # If no row has a loss, take the middle of all such biases.
     if sums[1] == 0.0:
         low, high = -np.inf, np.inf
         for i in range(y.shape[0]):
             if cost[i] > 0.0:
-                edge = y[i] * (1.0 + share[i] * delta) - xw[i]
+                edge = y[i] * (1.0 + ratio[i] * width) - xw[i]
                 if y[i] > 0.0:
                     low = max(low, edge)
                 else:
@@ -850,29 +801,146 @@ def _best_bias(xw, bias, y, cost, share, p, delta, ya, other):
 
 
 @jit
-def _bends(ya, cost, p, delta, bend):
-    """Second derivative of one member's loss at each row, from the first; overwrites bend."""
+def _curvatures(ya, cost, p, width, curvature):
+    """Second derivatives of one member's losses from the first; overwrites curvature (n,)."""
     for i in range(ya.shape[0]):
         a = abs(ya[i])
         second = 0.0
         if a > 0.0 and (p > 1.0 or a < (1.0 - BIAS_TOL) * cost[i]):
             second = 2.0
             if p == 1.0:
-                second = 1.0 / delta
+                second = 1.0 / width
             elif p != 2.0:
                 e = (a / (p * cost[i])) ** (1.0 / (p - 1.0))
                 second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
-                second = 1.0 / (delta + 1.0 / second)
-        bend[i] = cost[i] * second
+                second = 1.0 / (width + 1.0 / second)
+        curvature[i] = cost[i] * second
+
+
+def _hessian(X, curvature, centre):
+    """Hessians sum_i h_ti (x_i - c_t)(x_i - c_t)' of the losses, bias eliminated, (T, d, d).
+
+    h is the curvature (T, n). Returns them and the means c (T, d). `centre` (T, d) is any point
+    near c: it keeps numbers small.
+    """
+    (n, d), T = X.shape, curvature.shape[0]
+    H, mean = np.zeros((T, d, d)), centre.copy()
+    rows = np.empty((min(n, HESSIAN_ROWS), d + 1))
+    for t in range(T):
+        # In (w, b), of the rows (x - centre, 1).
+        augmented, start = 0.0, 0
+        while start < n:
+            k, start = _weighted_rows(X, centre[t], curvature[t], start, rows)
+            augmented = augmented + rows[:k].T @ rows[:k]
+
+        # The Schur complement of the bias.
+        if augmented[d, d] > 0:
+            shift = augmented[d, :d] / augmented[d, d]
+            H[t] = augmented[:d, :d] - augmented[:d, d:] * shift
+            mean[t] += shift
+    return H, mean
+
+
+@jit(nogil=True)
+def _weighted_rows(X, centre, curvature, start, out):
+    """Fill out with sqrt(h) * (x - centre, 1) of the rows from start on with curvature h > 0.
+
+    Returns the number of rows in out, and the next one to read.
+    """
+    d = X.shape[1]
+    k = 0
+    i = start
+    while i < X.shape[0] and k < out.shape[0]:
+        if curvature[i] > 0.0:
+            root = math.sqrt(curvature[i])
+            for j in range(d):
+                out[k, j] = root * (X[i, j] - centre[j])
+            out[k, d] = root
+            k += 1
+        i += 1
+    return k, i
+
+
+@jit(fastmath=LANES)
+def _ridge_step(H, G, W, L, dW):
+    """dW = (H + I)^-1 (G - W) of one member, by Cholesky; overwrites L (d, d) and dW (1, d)."""
+    d = W.shape[1]
+    x = dW[0]
+    # H + I = L L', and L x = G - W along the way.
+    for i in range(d):
+        for j in range(i + 1):
+            s = H[0, i, j] + (1.0 if i == j else 0.0)
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            L[i, j] = s / L[j, j] if j < i else np.sqrt(s)
+        s = G[0, i] - W[0, i]
+        for k in range(i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+
+    # L' dW = x.
+    for i in range(d - 1, -1, -1):
+        x[i] /= L[i, i]
+        for k in range(i):
+            x[k] -= L[i, k] * x[i]
+
+
+@jit(fastmath=LANES)
+def _conjugate_gradients(X, curvature, centre, right, steps, work, dW):
+    """dW = (I + sum_i h_i (x_i - centre)(x_i - centre)')^-1 right, h the curvature (n,).
+
+    Overwrites work (3, d) and dW (d,); returns True if the relative residual reaches CG_TOL.
+    """
+    d = X.shape[1]
+    r, v, Hv = work[0], work[1], work[2]
+    square = 0.0
+    for j in range(d):
+        dW[j] = 0.0
+        r[j] = v[j] = right[j]
+        square += right[j] * right[j]
+    goal = CG_TOL * CG_TOL * square
+
+    for _ in range(steps):
+        # The product H v, row by row.
+        middle = 0.0
+        for j in range(d):
+            middle += centre[j] * v[j]
+            Hv[j] = v[j]
+        for i in range(X.shape[0]):
+            if curvature[i] > 0.0:
+                x = X[i]
+                s = 0.0
+                for j in range(d):
+                    s += x[j] * v[j]
+                s = curvature[i] * (s - middle)
+                for j in range(d):
+                    Hv[j] += s * x[j]
+
+        # The step along v, and the next direction.
+        along = 0.0
+        for j in range(d):
+            along += v[j] * Hv[j]
+        step = square / along
+        last = square
+        square = 0.0
+        for j in range(d):
+            dW[j] += step * v[j]
+            r[j] -= step * Hv[j]
+            square += r[j] * r[j]
+        if square <= goal:
+            return True
+        for j in range(d):
+            v[j] = r[j] + square / last * v[j]
+    return False
 
 
 @jit
-def _step_length(here, ahead, y, cost, share, powers, slopes, ya, other):
-    """Where in (0, 1) the objective stops falling, by its slope, which is (at 0, at 1) = slopes.
+def _line_search(here, ahead, y, cost, ratio, powers, slopes, ya, any_power):
+    """Root in (0, 1) of the objective's derivative, which is (at 0, at 1) = slopes.
 
-    here = W, XW, b, ahead = their moves, powers = p, beta, delta; overwrites ya.
+    here = W, XW, b; ahead = their changes at the full step; powers = p, beta, width. Overwrites ya.
     """
-    (W, XW, b), (move, XM, move_b), (p, beta, delta) = here, ahead, powers
+    (W, XW, b), (dW, XdW, db), (p, beta, width) = here, ahead, powers
     first, last = slopes
     low, high = 0.0, 1.0
     flat = FLAT_SLOPE * abs(first)
@@ -882,19 +950,19 @@ def _step_length(here, ahead, y, cost, share, powers, slopes, ya, other):
         # The secant's root, away from the ends of the bracket.
         step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)
 
-        # The slope there: the regulariser's, less what the losses of all members gain.
-        slope = _exclusivity(W, move, step, -1.0, W, beta)[1]
+        # The derivative there: that of the regulariser plus those of all losses.
+        slope = _exclusivity(W, dW, step, -1.0, W, beta)[1]
         for t in range(XW.shape[0]):
             for i in range(y.shape[0]):
-                xw[i] = XW[t, i] + step * XM[t, i]
-            bias = b[t] + step * move_b[t]
-            if other is None:
-                sums = _loss_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
+                xw[i] = XW[t, i] + step * XdW[t, i]
+            bias = b[t] + step * db[t]
+            if any_power is None:
+                sums = _loss_terms(xw, bias, y, cost[t], ratio[t], p, width, ya[t])
             else:
-                sums = _power_terms(xw, bias, y, cost[t], share[t], p, delta, ya[t])
-            slope -= sums[0] * move_b[t]
+                sums = _power_terms(xw, bias, y, cost[t], ratio[t], p, width, ya[t])
+            slope -= sums[0] * db[t]
             for i in range(y.shape[0]):
-                slope -= ya[t, i] * XM[t, i]
+                slope -= ya[t, i] * XdW[t, i]
 
         if slope > 0.0:
             high, last = step, slope
@@ -908,18 +976,18 @@ def _step_length(here, ahead, y, cost, share, powers, slopes, ya, other):
 def _model_minimum(W, G, H, beta, target, enough):
     """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
 
-    Row sweeps as long as they help, else an interior point method. Stops when the next iterate's
-    share of the duality gap will be below target; at the end of the sweeps, below enough.
+    Row sweeps while they make progress, then an interior point method. Stops if the duality gap is
+    below target; if the sweeps have stalled, below enough.
     """
     T, d = W.shape
     H = H.copy()
-    H.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE_PART
-    H.reshape(T, -1)[:, :: d + 1] += RIDGE_PART
+    H.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE_FRACTION
+    H.reshape(T, -1)[:, :: d + 1] += RIDGE_FRACTION
     linear = G + _times(H, W)
 
     V = W.copy()
     gap, last = 0.0, np.inf
-    while gap <= SWEEP * last:
+    while gap <= SWEEP_DECAY * last:
         last = gap or np.inf
         R, gap = _sweep_model(H, linear, V, beta)
         if gap <= target:
@@ -928,8 +996,10 @@ def _model_minimum(W, G, H, beta, target, enough):
 
 
 def _sweep_model(H, linear, V, beta):
-    """A row sweep of the model; overwrites V. Returns the slope R = linear - H V of the quadratic
-    part and the duality gap."""
+    """Run a row sweep of the model; overwrites V.
+
+    Returns the negative gradient R = linear - H V of the quadratic, (T, d), and the duality gap.
+    """
     R = linear - _times(H, V)
     _row_sweep(H, R, V, beta)
     value, _, conjugate, inner, _ = _exclusivity(V, V, 0.0, 1.0, R, beta)
@@ -938,7 +1008,7 @@ def _sweep_model(H, linear, V, beta):
 
 @jit
 def _row_sweep(H, R, W, beta):
-    """One exact step per feature on the quadratic model; overwrites W and the residual R."""
+    """One exact step per feature on the quadratic model; overwrites W and its gradient R."""
     T, d = W.shape
     u, h, w = np.empty(T), np.empty(T), np.empty(T)
     for j in range(d):
@@ -947,22 +1017,22 @@ def _row_sweep(H, R, W, beta):
             u[t] = R[t, j] + h[t] * W[t, j]
         _row_prox(u, h, beta, w)
         for t in range(T):
-            move = w[t] - W[t, j]
-            if move != 0.0:
+            change = w[t] - W[t, j]
+            if change != 0.0:
                 W[t, j] = w[t]
                 for i in range(d):
-                    R[t, i] -= move * H[t, j, i]
+                    R[t, i] -= change * H[t, j, i]
 
 
 def _model_interior(H, linear, V, R, gap, beta, target):
-    """The minimum of the model by a predictor-corrector interior point method on the parts
+    """Minimum of the model by a predictor-corrector interior point method on the parts
     P = (V+, V-) >= 0 with multipliers Q >= 0; a row sweep of each iterate sets exact zeros.
 
-    V, R and gap are what the last sweep left.
+    V, R and gap are those of the last sweep.
     """
     best, best_gap = V, gap
 
-    # Start as far inside the bounds as the gap is wide.
+    # The wider the gap, the farther inside the bounds is the start.
     s = np.abs(V).sum(0) + beta
     size, dual_size = np.abs(V).mean() + 1e-12, s.mean() + 1e-12
     start = min(max(math.sqrt(gap / (2.0 * V.size * size * dual_size)), 1e-4), 0.1)
@@ -975,16 +1045,16 @@ def _model_interior(H, linear, V, R, gap, beta, target):
         R = linear - _times(H, P[0] - P[1])
         solve = _reduced(H, Q / P)
         mean = (P * Q).sum() / V.size
-        wish = -P * Q  # The predictor aims at complementarity 0.
+        comp_rhs = -P * Q  # The predictor aims at complementarity 0.
         for _ in "predictor", "corrector":
-            _, dP = solve(s - PART_SIGN * R - Q - wish / P)
-            dQ = (wish - Q * dP) / P
+            _, dP = solve(s - PART_SIGN * R - Q - comp_rhs / P)
+            dQ = (comp_rhs - Q * dP) / P
             step = 1.0 / max(1.0, (-dP / P).max(), (-dQ / Q).max())
             ahead = ((P + step * dP) * (Q + step * dQ)).sum() / V.size
-            wish = 0.5 * mean * (ahead / mean) ** 3 - P * Q - dP * dQ
-        P, Q = P + BOUNDARY * step * dP, Q + BOUNDARY * step * dQ
+            comp_rhs = 0.5 * mean * (ahead / mean) ** 3 - P * Q - dP * dQ
+        P, Q = P + STEP_TO_BOUNDARY * step * dP, Q + STEP_TO_BOUNDARY * step * dQ
 
-        # Weights whose multipliers outweigh them are zero.
+        # Weights are zero if their multipliers outweigh them.
         zero = (P * dual_size <= Q * size).all(0)
         V = np.where(zero, 0.0, P[0] - P[1])
         _, gap = _sweep_model(H, linear, V, beta)
@@ -996,56 +1066,59 @@ def _model_interior(H, linear, V, R, gap, beta, target):
 
 
 # -- primal-dual interior point method ----------------------------------------------------------
-START_INSIDE = 0.1  # The start lies this part of the typical size off the bounds.
-BOUNDARY = 0.995  # A step goes this part of the way to the bounds.
-REFINE = 2  # A direction is corrected this many times by what rounding left over.
-STUCK = 1e-14  # The method ends where its steps get shorter than this.
-IDLE = 20  # The method ends after this many iterations without progress.
-ZEROS = 1.0, 1e-2, 1e-4  # A weight below one of these parts of its multiplier is exactly zero.
-ZERO_TRIES = 5  # Where zeros cost the certificate, the method goes on for this many iterations.
-PART_SIGN = np.array([1.0, -1.0])[:, None, None]  # These are the signs of the parts V+ and V-.
+START_INSIDE = 0.1  # Distance of the start from the bounds, relative to the typical size.
+STEP_TO_BOUNDARY = 0.995  # Fraction of the step to the boundary that is taken.
+REFINEMENT_STEPS = 2  # Steps of iterative refinement per search direction.
+MIN_STEP = 1e-14  # Step length below which the method ends.
+MAX_STALLED = 20  # Iterations without progress before the method ends.
+ZERO_RATIOS = 1.0, 1e-2, 1e-4  # Weights below one of these times their multiplier are set to 0.
+ZERO_TRIES = 5  # Iterations in which zeros may spoil the certificate before they are given up.
+RIDGE_FRACTION = 1e-10  # Added to Hessians: a fraction of their diagonal and of the regulariser's.
+PART_SIGN = np.array([1.0, -1.0])[:, None, None]  # Signs of V+ and V- in V = V+ - V-.
 
 
-class _Rows(NamedTuple):
-    """The rows' part of the interior point method: y, cost and p of the problem, and
+class _RowVariables(NamedTuple):
+    """Per-row variables of the interior point method: y, cost and p of the problem, and
 
-    state       alpha, r and e, (3, T, n). alpha is the dual variable; e - r = 1 - y f splits the
-                slack. On the central path alpha r = mu; e belongs to alpha by alpha = p cost
-                e^(p-1), linear in the logarithms, or for p = 1 by e (cost - alpha) = mu.
-    move        their last move, (3, T, n)
-    bend, pull  what the rows add to Newton's equations, (T, n) each: d ya = pull - bend df
+    state   alpha, r and e, (3, T, n). alpha is the dual variable; e - r = 1 - y f splits the slack.
+            On the central path alpha r = mu; e belongs to alpha by alpha = p cost e^(p-1), linear
+            in the logarithms, or for p = 1 by e (cost - alpha) = mu.
+    step    their last Newton step, (3, T, n)
+    curvature, rhs (T, n)   terms of Newton's equations: d ya = rhs - curvature df
     """
 
     y: np.ndarray
     cost: np.ndarray
     p: float
     state: np.ndarray
-    move: np.ndarray
-    bend: np.ndarray
-    pull: np.ndarray
+    step: np.ndarray
+    curvature: np.ndarray
+    rhs: np.ndarray
 
 
-def _solve_interior(problem, tol, pulse):
-    """Primal-dual interior point method on the whole problem, for any p, scale and shape; returns
-    as _solve_newton."""
+def _solve_interior(problem, tol, monitor):
+    """Interior point method on the whole problem, for any p, scale and shape.
+
+    Returns W, b and the dual value that certifies them.
+    """
     point = _Interior(problem)
     best, best_residual = (point.W, point.b, -np.inf), np.inf
     least = np.inf
-    idle = tries = 0
-    while idle < IDLE:
+    stalled = tries = 0
+    while stalled < MAX_STALLED:
         # Step 1: the duality gap of the iterate.
-        idle += 1
+        stalled += 1
         dual = point.measure()
         objective = _objective(problem, point.W, point.b)
         residual = abs(objective - dual) / max(objective, TINY)
         if residual < best_residual:
-            best, best_residual, idle = (point.W.copy(), point.b.copy(), dual), residual, 0
-        stop = pulse(objective, residual)
+            best, best_residual, stalled = (point.W.copy(), point.b.copy(), dual), residual, 0
+        stop = monitor(objective, residual)
 
-        # Step 2: an answer gets exact zeros, if the certificate allows them.
+        # Step 2: set exact zeros in an answer, if its certificate allows them.
         if residual <= tol and not point.single:
-            for part in ZEROS:
-                zero = (point.P <= part * point.Q).all(0)
+            for ratio in ZERO_RATIOS:
+                zero = (point.P <= ratio * point.Q).all(0)
                 zeroed = _with_zeros(problem, point.W, point.b, zero, dual, tol)
                 if zeroed is not None:
                     return *zeroed, dual
@@ -1053,20 +1126,20 @@ def _solve_interior(problem, tol, pulse):
         if stop or (residual <= tol and (point.single or tries == ZERO_TRIES)):
             break
 
-        # Step 3: Mehrotra's direction, and the way along it.
-        total = point.products(0.0)
+        # Step 3: Mehrotra's direction and the step along it.
+        total = point.complementarity(0.0)
         if total < least:
-            least, idle = total, 0
+            least, stalled = total, 0
         step = point.find_direction(total)
-        if not step > STUCK:  # Nor is it where numbers have become infinite.
+        if not step > MIN_STEP:  # Also if numbers have become infinite.
             break
         point.advance(step)
     return best
 
 
 class _Interior:
-    """A point inside the bounds, and the steps that move it: members W and b, the rows' variables,
-    and the regulariser's, the parts P = (V+, V-) of W with their multipliers Q, (2, T, d) each."""
+    """Point inside the bounds, and the steps that move it: members W and b, the rows' variables,
+    and the regulariser's: parts P = (V+, V-) of W with their multipliers Q, (2, T, d) each."""
 
     def __init__(self, problem):
         X, y, cost, p, beta = problem
@@ -1081,17 +1154,17 @@ class _Interior:
         bound, factor = min((_objective(problem, k * W, k * b), k) for k in (1.0, 2.0))
         self.W, self.b = factor * W, factor * b
 
-        # The rows' variables, inside their bounds.
+        # The rows' variables, inside their bounds. The optimal alpha sum to at most 2 * bound.
         slack = 1.0 - y * (self.W @ X.T + self.b[:, None])
         inside = START_INSIDE * np.abs(slack).mean() + TINY
         e = np.maximum(slack, 0.0) + inside
         e = e if p <= 2 else np.minimum(e, 1.0)  # As at zero weights: powers grow fast.
         alpha = 0.5 * cost if p == 1 else p * cost * e ** (p - 1.0)
-        part = min(1.0, 2.0 * bound / alpha.sum())  # The optimal ones sum to no more.
-        e = np.maximum(slack, 0.0) + part * inside if p == 1 else part ** (1.0 / (p - 1.0)) * e
-        state = np.array([part * alpha, np.maximum(-slack, 0.0) + inside, e])
-        bend, pull = np.empty((T, n)), np.empty((T, n))
-        self.rows = _Rows(y, cost, p, state, np.zeros_like(state), bend, pull)
+        k = min(1.0, 2.0 * bound / alpha.sum())
+        e = np.maximum(slack, 0.0) + k * inside if p == 1 else k ** (1.0 / (p - 1.0)) * e
+        state = np.array([k * alpha, np.maximum(-slack, 0.0) + inside, e])
+        curvature, rhs = np.empty((T, n)), np.empty((T, n))
+        self.rows = _RowVariables(y, cost, p, state, np.zeros_like(state), curvature, rhs)
 
         # The regulariser's variables.
         inside = START_INSIDE * np.abs(self.W).sum(0).max() + TINY
@@ -1099,19 +1172,20 @@ class _Interior:
         self.Q = np.full_like(self.P, inside + beta)
         self.dP, self.dQ = np.zeros_like(self.P), np.zeros_like(self.Q)
         self.centre = np.zeros((T, d))
-        self.count = self.live.sum() * (2 if p == 1 else 1) + (0 if self.single else self.P.size)
+        self.n_products = self.live.sum() * (2 if p == 1 else 1)
+        self.n_products += 0 if self.single else self.P.size
 
     def measure(self):
-        """Sets what the directions need of the dual variables; returns the dual value."""
+        """Set ya's sums and G, which the directions need; return the dual value."""
         ya = self.rows.y * self.rows.state[0]
-        self.unbalanced = ya.sum(1)
+        self.ya_sums = ya.sum(1)
         self.G = ya @ self.problem.X
         return _dual_value(self.problem, ya)
 
-    def products(self, step):
-        """Sum of all products that have to vanish, after this step along the last move."""
-        _, cost, p, state, move, *_ = self.rows
-        total = _row_products(cost, p, state, move, step)
+    def complementarity(self, step):
+        """Sum of all products that have to vanish, after a step along the last direction."""
+        _, cost, p, state, row_step, *_ = self.rows
+        total = _row_products(cost, p, state, row_step, step)
         if self.single:
             return total
         P, Q = self.P, self.Q
@@ -1120,7 +1194,10 @@ class _Interior:
         return total + (P * Q).sum()
 
     def find_direction(self, total):
-        """Mehrotra's predictor, then his corrector; returns the length of the step."""
+        """Set Mehrotra's direction, predictor and corrector; return the step length.
+
+        total is the present complementarity.
+        """
         outputs = self.W @ self.problem.X.T
         outputs += self.b[:, None]
         mu = 0.0
@@ -1130,29 +1207,29 @@ class _Interior:
                 self.factorise()
             df = self.solve_equations(mu, order)
 
-            # How far this direction may go, and how much it leaves for the corrector.
-            worst = _row_moves(*self.rows, df, mu, order)
+            # The step to the boundary, and the complementarity that it leaves.
+            worst = _row_steps(*self.rows, df, mu, order)
             if not self.single:
                 worst = max((-self.dP / self.P).max(), (-self.dQ / self.Q).max(), worst)
-            step = 1.0 / max(1.0, worst / BOUNDARY)
+            step = 1.0 / max(1.0, worst / STEP_TO_BOUNDARY)
             if order == 0.0:
-                mu = total / self.count * min(self.products(step) / total, 1.0) ** 3
+                mu = total / self.n_products * min(self.complementarity(step) / total, 1.0) ** 3
         return step
 
     def factorise(self):
-        """Newton's equations with everything but the move of W eliminated, ready to be solved."""
-        X, bend = self.problem.X, self.rows.bend
+        """Eliminate everything but dW from Newton's equations, and factorise the rest."""
+        X, curvature = self.problem.X, self.rows.curvature
         self.sums = self.P.sum((0, 1)) + self.problem.beta
-        self.weight = bend.sum(1)
+        self.bias_curvature = curvature.sum(1)
         if self.wide:
-            self.centre = bend @ X / self.weight[:, None]
+            self.centre = curvature @ X / self.bias_curvature[:, None]
             rows = [np.flatnonzero(row) for row in self.live]
-            roots = [np.sqrt(bend[t, i]) for t, i in enumerate(rows)]
+            roots = [np.sqrt(curvature[t, i]) for t, i in enumerate(rows)]
             A = [roots[t][:, None] * (X[i] - self.centre[t]) for t, i in enumerate(rows)]
             self.solve = _reduced_wide(A, roots, self.Q / self.P)
             return
 
-        H, self.centre = _curvature(X, bend, self.centre)
+        H, self.centre = _hessian(X, curvature, self.centre)
         if self.single:
             H[0].ravel()[:: X.shape[1] + 1] += 1.0
             self.inverse = _inverse(H)
@@ -1160,36 +1237,38 @@ class _Interior:
             self.solve = _reduced(H, self.Q / self.P)
 
     def solve_equations(self, mu, order):
-        """Moves dW, db, dP, dQ to complementarity mu, corrected by the products of the last move
-        where order = 1; returns those of the outputs."""
-        X, bend, pull = self.problem.X, self.rows.bend, self.rows.pull
-        P, Q = self.P, self.Q
-        wish = mu - P * Q - order * self.dP * self.dQ
-        dW, db, df = np.zeros(self.W.shape), np.zeros(self.b.shape), np.zeros(bend.shape)
-        dP, dQ, ds = np.zeros_like(P), wish / P, 0.0
+        """Set dW, db, dP, dQ, the Newton step to complementarity mu; return that of the outputs.
 
-        change = pull  # That of ya. Each refinement starts from what the last one left over.
-        for _ in range(1 + REFINE * int(order)):
-            lead = self.unbalanced + change.sum(1)
-            R = self.G + change @ X - self.centre * lead[:, None]
+        order = 1 adds the corrector's products of the last step, and iterative refinement.
+        """
+        X, curvature, rhs = self.problem.X, self.rows.curvature, self.rows.rhs
+        P, Q = self.P, self.Q
+        comp_rhs = mu - P * Q - order * self.dP * self.dQ
+        dW, db, df = np.zeros(self.W.shape), np.zeros(self.b.shape), np.zeros(curvature.shape)
+        dP, dQ, ds = np.zeros_like(P), comp_rhs / P, 0.0
+
+        d_ya = rhs  # Each refinement starts from the residual of the last one.
+        for _ in range(1 + REFINEMENT_STEPS * int(order)):
+            neg_bias_grad = self.ya_sums + d_ya.sum(1)
+            R = self.G + d_ya @ X - self.centre * neg_bias_grad[:, None]
             if self.single:
                 add = _times(self.inverse, R - self.W - dW)
             else:
-                add, more = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
-                dP = dP + more
-                dQ, ds = (wish - Q * dP) / P, dP.sum((0, 1))
-            add_b = lead / self.weight - (self.centre * add).sum(1)
+                add, add_P = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
+                dP = dP + add_P
+                dQ, ds = (comp_rhs - Q * dP) / P, dP.sum((0, 1))
+            add_b = neg_bias_grad / self.bias_curvature - (self.centre * add).sum(1)
             dW, db, df = dW + add, db + add_b, df + add @ X.T + add_b[:, None]
-            change = pull - bend * df
+            d_ya = rhs - curvature * df
         self.dW, self.db, self.dP, self.dQ = dW, db, dP, dQ
         return df
 
     def advance(self, step):
-        """Take the step."""
-        _, cost, p, state, move, *_ = self.rows
+        """Take a step of that length."""
+        _, cost, p, state, row_step, *_ = self.rows
         live = self.live
-        state += step * move
-        # The smoother of the two directions keeps alpha and e together.
+        state += step * row_step
+        # The smoother of the two maps keeps alpha and e consistent.
         if p >= 2:
             state[2][live] = (state[0][live] / (p * cost[live])) ** (1.0 / (p - 1.0))
         elif p > 1:
@@ -1204,45 +1283,47 @@ class _Interior:
 
 
 @jit
-def _row_system(y, cost, p, state, move, bend, pull, f, mu, order):
-    """The rows' part of a Newton step to complementarity mu, with everything but df eliminated;
-    the arrays are those of _Rows, f the outputs (T, n). order = 1 corrects by the last move's
-    products.
+def _row_system(y, cost, p, state, step, curvature, rhs, f, mu, order):
+    """Rows' terms of a Newton step to complementarity mu, all but df eliminated.
 
-    Overwrites bend and pull = y bend want, so that d alpha = bend (want - y df).
+    The arrays are those of _RowVariables, f (T, n) the outputs; order = 1 adds the products of the
+    last step. Overwrites curvature and rhs = y curvature target, so that
+    d alpha = curvature (target - y df).
     """
     for t in range(cost.shape[0]):
         for i in range(y.shape[0]):
             c = cost[t, i]
-            bend[t, i] = pull[t, i] = 0.0
+            curvature[t, i] = rhs[t, i] = 0.0
             if c > 0.0:
                 a, r, e = state[0, t, i], state[1, t, i], state[2, t, i]
-                da, dr, de = move[0, t, i], move[1, t, i], move[2, t, i]
-                want = 1.0 - y[i] * f[t, i] - e + (mu - order * da * dr) / a
+                da, dr, de = step[0, t, i], step[1, t, i], step[2, t, i]
+                target = 1.0 - y[i] * f[t, i] - e + (mu - order * da * dr) / a
                 if p == 1.0:
                     room = c - a
-                    want -= (mu - e * room + order * de * da) / room
+                    target -= (mu - e * room + order * de * da) / room
                     slope = e / room
                 else:
                     slope = e / ((p - 1.0) * a)
-                    want -= slope * a * (np.log(a / (c * p)) - (p - 1.0) * np.log(e))
-                bend[t, i] = 1.0 / (slope + r / a)
-                pull[t, i] = y[i] * bend[t, i] * want
+                    target -= slope * a * (np.log(a / (c * p)) - (p - 1.0) * np.log(e))
+                curvature[t, i] = 1.0 / (slope + r / a)
+                rhs[t, i] = y[i] * curvature[t, i] * target
 
 
 @jit
-def _row_moves(y, cost, p, state, move, bend, pull, df, mu, order):
-    """The moves of alpha, r and e that belong to df; overwrites move, and returns the inverse of
-    the longest step that keeps all of them positive."""
+def _row_steps(y, cost, p, state, step, curvature, rhs, df, mu, order):
+    """Steps of alpha, r and e that belong to df (T, n); overwrites step (3, T, n).
+
+    Returns the inverse of the longest step that keeps all of them positive.
+    """
     worst = 0.0
     for t in range(cost.shape[0]):
         for i in range(y.shape[0]):
             c = cost[t, i]
             if c > 0.0:
                 a, r, e = state[0, t, i], state[1, t, i], state[2, t, i]
-                cross = order * move[0, t, i] * move[1, t, i]
-                across = move[2, t, i] * move[0, t, i]
-                da = y[i] * pull[t, i] - y[i] * bend[t, i] * df[t, i]
+                cross = order * step[0, t, i] * step[1, t, i]
+                across = step[2, t, i] * step[0, t, i]
+                da = y[i] * rhs[t, i] - y[i] * curvature[t, i] * df[t, i]
                 dr = (mu - cross - r * da) / a - r
                 if p == 1.0:
                     de = (mu + order * across + e * da) / (c - a) - e
@@ -1250,75 +1331,75 @@ def _row_moves(y, cost, p, state, move, bend, pull, df, mu, order):
                 else:
                     off = np.log(a / (c * p)) - (p - 1.0) * np.log(e)
                     de = e / (p - 1.0) * (da / a + off)
-                move[0, t, i], move[1, t, i], move[2, t, i] = da, dr, de
+                step[0, t, i], step[1, t, i], step[2, t, i] = da, dr, de
                 worst = max(worst, -da / a, -dr / r, -de / e)
     return worst
 
 
 @jit
-def _row_products(cost, p, state, move, step):
-    """Sum of the products that have to vanish, alpha r and (cost - alpha) e, after the step."""
+def _row_products(cost, p, state, row_step, step):
+    """Sum of the products alpha r and, for p = 1, (cost - alpha) e after a step of that length."""
     total = 0.0
     for t in range(cost.shape[0]):
         for i in range(cost.shape[1]):
             if cost[t, i] > 0.0:
-                a = state[0, t, i] + step * move[0, t, i]
-                total += a * (state[1, t, i] + step * move[1, t, i])
+                a = state[0, t, i] + step * row_step[0, t, i]
+                total += a * (state[1, t, i] + step * row_step[1, t, i])
                 if p == 1.0:
-                    total += (cost[t, i] - a) * (state[2, t, i] + step * move[2, t, i])
+                    total += (cost[t, i] - a) * (state[2, t, i] + step * row_step[2, t, i])
     return total
 
 
-def _reduced(H, pull):
-    """Newton's equations of the regulariser's parts P = (V+, V-) >= 0, with pull = Q / P.
+def _reduced(H, barrier_diag):
+    """Newton's equations of the parts P = (V+, V-) >= 0, with barrier_diag = Q / P (2, T, d).
 
-    Members meet only in the d sums s = sum_t |v_t|, so T matrices of size d are inverted and one
-    more. Returns a function of the residuals `off` (2, T, d): the move of V, and that of P.
+    Members are coupled only by the d sums s = sum_t |v_t|, so T matrices of size d are inverted and
+    one more. Returns a function of the residual (2, T, d): the steps of V and of P.
     """
-    total = pull[0] + pull[1]
-    tilt = (pull[0] - pull[1]) / total
+    total = barrier_diag[0] + barrier_diag[1]
+    tilt = (barrier_diag[0] - barrier_diag[1]) / total
     T, d = total.shape
 
     # Each member by itself.
     K = H.copy()
-    K.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE_PART
-    K.reshape(T, -1)[:, :: d + 1] += pull[0] * pull[1] / total + RIDGE_PART
+    K.reshape(T, -1)[:, :: d + 1] *= 1.0 + RIDGE_FRACTION
+    K.reshape(T, -1)[:, :: d + 1] += barrier_diag[0] * barrier_diag[1] / total + RIDGE_FRACTION
     K = _inverse(K)
     KT = K * tilt[:, None, :]
 
-    # What is left for the sums.
+    # The Schur complement of the sums.
     coupling = (tilt[:, :, None] * KT).sum(0)
     coupling.ravel()[:: d + 1] += 1.0 + (4.0 / total).sum(0)
     coupling = _inverse(coupling)
 
-    def solve(off):
-        both = off[0] + off[1]
-        u = _times(K, 0.5 * (tilt * both - off[0] + off[1]))
+    def solve(residual):
+        both = residual[0] + residual[1]
+        u = _times(K, 0.5 * (tilt * both - residual[0] + residual[1]))
         ds = coupling @ -(2.0 * both / total + tilt * u).sum(0)
-        move = u + KT @ ds
-        return move, _parts(move, ds, both, total, tilt)
+        dV = u + KT @ ds
+        return dV, _part_steps(dV, ds, both, total, tilt)
 
     return solve
 
 
-def _reduced_wide(A, roots, pull):
-    """The same for H_t = A_t' A_t of fewer rows than columns: one matrix of all rows is inverted.
+def _reduced_wide(A, roots, barrier_diag):
+    """Solver of `_reduced` for H_t = A_t' A_t with few rows: inverts one matrix of their number.
 
     The regulariser's own matrix couples the members feature by feature; its inverse is written
-    without differences, since its entries lie many orders of magnitude apart. Rows are centred,
-    roots_t' A_t = 0: a multiple of roots_t roots_t' does not change the solution and fills the gap.
+    without differences, since its entries differ by many orders of magnitude. Rows are centred,
+    roots_t' A_t = 0: a multiple of roots_t roots_t' makes the matrix regular, not the answer other.
     """
-    total = pull[0] + pull[1]
-    tilt = (pull[0] - pull[1]) / total
+    total = barrier_diag[0] + barrier_diag[1]
+    tilt = (barrier_diag[0] - barrier_diag[1]) / total
     T = len(A)
 
-    # The inverse of the regulariser's matrix, (T, T) for each feature.
+    # The inverse of the regulariser's matrix, (T, T) per feature.
     c = 1.0 + (4.0 / total).sum(0)
-    E = total / (pull[0] * pull[1])
-    parts = E * tilt * tilt
-    before = np.vstack([c, c + np.cumsum(parts[:-1], axis=0)])
-    after = np.vstack([np.cumsum(parts[:0:-1], axis=0)[::-1], np.zeros_like(c)])
-    whole = before[-1] + parts[-1]
+    E = total / (barrier_diag[0] * barrier_diag[1])
+    terms = E * tilt * tilt
+    before = np.vstack([c, c + np.cumsum(terms[:-1], axis=0)])
+    after = np.vstack([np.cumsum(terms[:0:-1], axis=0)[::-1], np.zeros_like(c)])
+    whole = before[-1] + terms[-1]
     inverse = (-E * tilt / whole)[:, None] * (E * tilt)[None]
     inverse[np.arange(T), np.arange(T)] = E * (before + after) / whole
 
@@ -1338,28 +1419,28 @@ def _reduced_wide(A, roots, pull):
     def spread(V):
         return np.einsum("tuj,uj->tj", inverse, V)
 
-    def solve(off):
-        both = off[0] + off[1]
+    def solve(residual):
+        both = residual[0] + residual[1]
         h = -(2.0 * both / total).sum(0)
-        v = 0.5 * (tilt * both - off[0] + off[1]) + tilt * h / c
-        seen, move = np.zeros(ends[-1]), spread(v)
-        for _ in range(1 + REFINE):  # A move = seen, to the last digits.
-            seen += M @ (np.concatenate([a @ move[t] for t, a in enumerate(A)]) - seen)
-            back = [seen[ends[t] : ends[t + 1]] @ a for t, a in enumerate(A)]
-            move = spread(v - np.array(back))
-        ds = (h - (tilt * move).sum(0)) / c
-        return move, _parts(move, ds, both, total, tilt)
+        v = 0.5 * (tilt * both - residual[0] + residual[1]) + tilt * h / c
+        AdV, dV = np.zeros(ends[-1]), spread(v)
+        for _ in range(1 + REFINEMENT_STEPS):
+            AdV += M @ (np.concatenate([a @ dV[t] for t, a in enumerate(A)]) - AdV)
+            back = [AdV[ends[t] : ends[t + 1]] @ a for t, a in enumerate(A)]
+            dV = spread(v - np.array(back))
+        ds = (h - (tilt * dV).sum(0)) / c
+        return dV, _part_steps(dV, ds, both, total, tilt)
 
     return solve
 
 
-def _parts(move, ds, both, total, tilt):
-    """Moves of V+ and V- that belong to those of V and of s."""
-    return 0.5 * PART_SIGN * move - (both + 2.0 * ds) / total - 0.5 * tilt * move
+def _part_steps(dV, ds, both, total, tilt):
+    """Steps of V+ and V- that belong to those of V and of s, (2, T, d)."""
+    return 0.5 * PART_SIGN * dV - (both + 2.0 * ds) / total - 0.5 * tilt * dV
 
 
 def _least_squares(problem):
-    """Weights and biases of each member that fit the signs best, with its rows' costs."""
+    """Ridge regression of the signs on X per member, weighted by its costs: W (T, d), b (T,)."""
     X, y, cost, *_ = problem
     (n, d), T = X.shape, cost.shape[0]
     W, b = np.empty((T, d)), np.empty(T)
@@ -1369,9 +1450,9 @@ def _least_squares(problem):
         A = np.sqrt(c)[:, None] * (X - centre)
         right = np.sqrt(c) * (y - mean)
 
-        # Ridge regression, by whichever side of A is shorter.
+        # By the shorter side of A.
         K = A.T @ A if d <= n else A @ A.T
-        K.ravel()[:: len(K) + 1] *= 1.0 + RIDGE_PART
+        K.ravel()[:: len(K) + 1] *= 1.0 + RIDGE_FRACTION
         K.ravel()[:: len(K) + 1] += 1.0 / cost[t].max()
         W[t] = _inverse(K) @ (right @ A) if d <= n else (_inverse(K) @ right) @ A
         b[t] = mean - W[t] @ centre
@@ -1379,172 +1460,117 @@ def _least_squares(problem):
 
 
 def _with_zeros(problem, W, b, zero, dual, tol):
-    """W and b with exact zeros where said, or None if that costs the certificate."""
+    """Return W and b with exact zeros at the mask `zero`, or None if the gap exceeds tol then."""
     V = np.where(zero, 0.0, W)
     lost = np.where(problem.cost > 0, problem.y * ((W - V) @ problem.X.T), 0.0).max()
-    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V makes up for what the margins lost.
+    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V makes up for the lost margins.
         objective = _objective(problem, k * V, k * b)
         if abs(objective - dual) <= tol * objective:
             return k * V, k * b
     return None
 
 
-# -- numerical helpers --------------------------------------------------------------------------
-HESSIAN_ROWS = 4096  # A Hessian takes this many rows at a time: they stay in the cache.
-RIDGE_PART = 1e-10  # Hessians get this part of their diagonal and of the regulariser's on top.
-SPLIT = 2.0**27 + 1.0  # This factor cuts a double into two halves whose products are exact.
-
-
-def _curvature(X, bend, centre):
-    """sum_i bend_ti (x_i - c_t)(x_i - c_t)' of each member t (T, d, d), and the means c (T, d).
-
-    It is the Hessian of the loss with the bias eliminated. `centre` only keeps numbers small.
-    """
-    (n, d), T = X.shape, bend.shape[0]
-    H, new = np.zeros((T, d, d)), centre.copy()
-    rows = np.empty((min(n, HESSIAN_ROWS), d + 1))
-    for t in range(T):
-        # The products of (x - centre, 1), from which the sums come along.
-        full, start = 0.0, 0
-        while start < n:
-            k, start = _curved_rows(X, centre[t], bend[t], start, rows)
-            full = full + rows[:k].T @ rows[:k]
-        if full[d, d] > 0:
-            shift = full[d, :d] / full[d, d]
-            H[t] = full[:d, :d] - full[:d, d:] * shift
-            new[t] += shift
-    return H, new
-
-
-@jit(nogil=True)
-def _curved_rows(X, centre, bend, start, out):
-    """Fill out with sqrt(bend) * (x - centre, 1) of the rows from start on where bend > 0.
-
-    Returns the number of rows in out, and the next to read.
-    """
-    d = X.shape[1]
-    k = 0
-    i = start
-    while i < X.shape[0] and k < out.shape[0]:
-        if bend[i] > 0.0:
-            root = math.sqrt(bend[i])
-            for j in range(d):
-                out[k, j] = root * (X[i, j] - centre[j])
-            out[k, d] = root
-            k += 1
-        i += 1
-    return k, i
-
-
-@jit(fastmath=LANES)
-def _ridge_step(H, G, W, L, move):
-    """move = (H + I)^-1 (G - W) of one member, by Cholesky; overwrites L and move."""
-    d = W.shape[1]
-    x = move[0]
-    # H + I = L L', and L x = G - W along the way.
-    for i in range(d):
-        for j in range(i + 1):
-            s = H[0, i, j] + (1.0 if i == j else 0.0)
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            L[i, j] = s / L[j, j] if j < i else np.sqrt(s)
-        s = G[0, i] - W[0, i]
-        for k in range(i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-
-    # L' move = x.
-    for i in range(d - 1, -1, -1):
-        x[i] /= L[i, i]
-        for k in range(i):
-            x[k] -= L[i, k] * x[i]
-
-
-@jit(fastmath=LANES)
-def _conjugate_gradients(X, bend, centre, right, steps, work, move):
-    """move = (I + sum_i bend_i (x_i - centre)(x_i - centre)')^-1 right, to CG_TOL of its length.
-
-    Overwrites work (3, d) and move; returns whether so many steps were enough.
-    """
-    d = X.shape[1]
-    r, v, Hv = work[0], work[1], work[2]
-    square = 0.0
-    for j in range(d):
-        move[j] = 0.0
-        r[j] = v[j] = right[j]
-        square += right[j] * right[j]
-    goal = CG_TOL * CG_TOL * square
-
-    for _ in range(steps):
-        # The product H v, row by row.
-        middle = 0.0
-        for j in range(d):
-            middle += centre[j] * v[j]
-            Hv[j] = v[j]
-        for i in range(X.shape[0]):
-            if bend[i] > 0.0:
-                x = X[i]
-                s = 0.0
-                for j in range(d):
-                    s += x[j] * v[j]
-                s = bend[i] * (s - middle)
-                for j in range(d):
-                    Hv[j] += s * x[j]
-
-        # The step along v, and the next direction.
-        curve = 0.0
-        for j in range(d):
-            curve += v[j] * Hv[j]
-        step = square / curve
-        last = square
-        square = 0.0
-        for j in range(d):
-            move[j] += step * v[j]
-            r[j] -= step * Hv[j]
-            square += r[j] * r[j]
-        if square <= goal:
-            return True
-        for j in range(d):
-            v[j] = r[j] + square / last * v[j]
-    return False
-
-
 def _times(H, V):
-    """H_t v_t for every member t."""
+    """H_t v_t of every member t, (T, d)."""
     return np.matmul(H, V[..., None])[..., 0]
 
 
 def _inverse(K):
-    """Inverses of positive definite matrices, with unit diagonals on the way: fewer digits go."""
+    """Inverses of positive definite matrices, scaled to unit diagonals: fewer digits are lost."""
     scale = 1.0 / np.sqrt(np.diagonal(K, axis1=-2, axis2=-1))
     scale = scale[..., :, None] * scale[..., None, :]
     return np.linalg.inv(K * scale) * scale
 
 
-@jit(nogil=True)
-def _exact_outputs(X, w, b, out):
-    """out = X w + b, each as if computed with twice the digits and then rounded."""
-    for i in range(X.shape[0]):
-        high = b
-        low = 0.0
-        for j in range(X.shape[1]):
-            x, v = X[i, j], w[j]
+# -- solver="auto": the method that suits, then the other ---------------------------------------
+FAR = 100.0  # Centre the columns if |low + high| of one exceeds 100 * (high - low).
+ROWS_PER_FEATURE = 20  # Coupled members with fewer rows take the interior point method first.
+SMALL_SIDE = 256  # Features up to which our Cholesky beats LAPACK's, and Newton is no burden.
+NEAR_MISS = 10.0  # Newton starts again from an answer whose certified gap is below 10 * tol.
 
-            # The product and its rounding error, by halves (Dekker).
-            product = x * v
-            cut = SPLIT * x
-            x1 = cut - (cut - x)
-            cut = SPLIT * v
-            v1 = cut - (cut - v)
-            x2, v2 = x - x1, v - v1
-            low += ((x1 * v1 - product) + x1 * v2 + x2 * v1) + x2 * v2
 
-            # The sum and its rounding error (Knuth).
-            total = high + product
-            back = total - high
-            low += (high - (total - back)) + (product - back)
-            high = total
-        out[i] = high + low
+class _IterationMonitor:
+    """Counts and reports iterations; a call returns True if that iteration was the last.
+
+    on_iteration(iteration, objective, residual, rows) gets the number of rows of a subsample, else
+    None, and returns True to stop the fit.
+    """
+
+    def __init__(self, on_iteration, max_iter):
+        self.on_iteration, self.max_iter = on_iteration, max_iter
+        self.count, self.stopped = 0, False
+
+    def __call__(self, objective, residual, rows=None):
+        self.count += 1
+        stop = bool(self.on_iteration(self.count, objective, residual, rows))
+        self.stopped = self.stopped or stop or self.count >= self.max_iter - (rows is not None)
+        return self.stopped
+
+
+def _solve(problem, has_both, tol, monitor):
+    """Solve to a certified gap; returns W, b, objective, residual.
+
+    has_both (T,) is True for members whose samples have both classes; monitor(objective, residual,
+    rows) counts the iterations.
+    """
+    X, y, cost, p, beta = problem
+    (n, d), T = X.shape, cost.shape[0]
+
+    # A sample of one class: w = 0, and the bias is that class.
+    W, b = np.zeros((T, d)), np.zeros(T)
+    if not has_both.all():
+        b[~has_both] = np.where(cost[~has_both] @ y > 0, 1.0, -1.0)
+    if not has_both.any():
+        monitor(0.5 * d * beta**2, 0.0)
+        return W, b, *_certificate(problem, W, b, 0.5 * d * beta**2, tol)
+
+    # The other members, in columns that are not far from 0: the bias is free.
+    far = _needs_centring(X[:: n // 64 + 1])
+    centre = X.mean(0) if far else np.zeros(d)
+    live_cost = cost if has_both.all() else cost[has_both]
+    inner = _Problem(X - centre if far else X, y, live_cost, p, beta)
+    members = len(inner.cost)
+    basis = None
+    if d > n and members == 1 and beta == 0:
+        # The regulariser is |w|^2: n dimensions suffice.
+        basis, R = np.linalg.qr(inner.X.T)
+        inner = inner._replace(X=np.ascontiguousarray(R.T))
+
+    # The next solver takes over if the certificate of one fails.
+    newton = partial(_solve_newton, subsamples=monitor.max_iter > 1)
+    solvers = [newton, _solve_interior]
+    if (p < 2 or n < ROWS_PER_FEATURE * d) and (members > 1 or beta > 0):
+        solvers = [_solve_interior, newton] if d <= SMALL_SIDE else [_solve_interior]
+    best = None
+    for solver in solvers:
+        try:
+            V, bias, dual = solver(inner, (1.0 - 2.0 * ROUNDING_FRACTION) * tol, monitor)
+        except np.linalg.LinAlgError:  # Singular to the last digit.
+            V, bias, dual = np.zeros((members, inner.X.shape[1])), np.zeros(members), -np.inf
+        start = V, bias
+
+        # Back to the original columns, and the certificate there.
+        V = V if basis is None else V @ basis.T
+        W, b = W.copy(), b.copy()
+        W[has_both], b[has_both] = V, bias - V @ centre
+        solution = W, b, *_certificate(problem, W, b, dual, tol)
+        best = solution if best is None or solution[3] < best[3] else best
+        if best[3] <= tol or monitor.stopped:
+            break
+        if solver is newton and solution[3] <= NEAR_MISS * tol:  # Its updated outputs drifted.
+            solvers.append(partial(_solve_newton, subsamples=False, start=start))
+    return best
+
+
+def _needs_centring(sample):
+    """Return True if a column of the sample is far from 0 relative to its range."""
+    low, high = sample.min(0), sample.max(0)
+    return (np.abs(low + high) > FAR * (high - low)).any()
+
+
+def _has_both_classes(y, cost):
+    """Mask (T,) of the members whose samples have both classes."""
+    return (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
 
 
 # >>> shared: rbf 1
@@ -2122,7 +2148,7 @@ class ExRM(_Estimator):
         None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
         each member its own sample: then they differ.
     kernel : "linear" or "rbf"
-        "rbf" maps the rows to kernel values at landmarks first: the exact kernel machine when there
+        "rbf" maps the rows to kernel values at landmarks first: the exact kernel machine if there
         are no more rows than landmarks, the Nystrom approximation otherwise.
     gamma : "scale" or float > 0
         Width of the rbf kernel exp(-gamma |x - x'|^2); "scale" is 1 / (d * variance of X). Rows of
@@ -2131,8 +2157,7 @@ class ExRM(_Estimator):
         Number of landmarks, drawn from the training rows.
     solver : "auto", "alm" or "paper"
         Newton or interior point (certified), the paper's splitting made convergent (certified), or
-        Algorithm 2 as printed: it stops on the change of the objective and may be far from the
-        optimum, which a warning says.
+        Algorithm 2 as printed, which stops on the change of the objective and warns of its gap.
     rho : float > 1
         Growth of the penalty; solver="paper" only.
     prox : "exact" or "reweighted"
@@ -2140,19 +2165,20 @@ class ExRM(_Estimator):
     tol : float > 0
         Target for `residual_`; not used by solver="paper".
     max_iter : int >= 1
-        Most iterations, those on samples of the rows included.
+        Maximum number of iterations, including those on subsamples.
     class_weight : None, "balanced" or dict
-        Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
+        weight.
     n_jobs : None or int
-        Threads for training, no more than the rows are worth; None: 1, -1: as many as there are
-        processors. The answer is the same within the certified gap.
+        Maximum number of threads; None means 1, -1 all processors. Small data use fewer. The answer
+        is the same within the certified gap.
     random_state : None, int, RandomState or Generator
         Seed of the bootstrap and of the landmarks.
     verbose : int
-        1 prints one line after every iteration.
+        1 prints one line per iteration.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops. info has
-        "objective" and "residual", and "rows" where these belong to a sample of so many rows.
+        "objective" and "residual", and on a subsample "rows", its number of rows.
 
     Attributes
     ----------
@@ -2161,8 +2187,8 @@ class ExRM(_Estimator):
     weights_ (T,) : 1 / T each
     objective_, residual_ : value of the problem, and its certified duality gap / objective_; both
         are computed anew from coef_ and intercept_. The divisor is at least 1e-200, since the
-        objective is 0 where every sample has one class only
-    n_iter_ : iterations, those on samples of the rows included
+        objective is 0 if every sample has one class only
+    n_iter_ : number of iterations, including those on subsamples
     converged_, trace_ : residual_ <= tol; objective per iteration on all rows, objective_ last
     classes_, n_features_in_ : as in scikit-learn
 
@@ -2197,62 +2223,66 @@ class ExRM(_Estimator):
 
     @all_or_nothing
     def fit(self, X, y=None, sample_weight=None):
-        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss. Row
-        blocks may stand in place of X and y, for equal samples with solver="auto"."""
+        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss.
+
+        X may be row blocks, which hold y and the weights, for equal samples with solver="auto".
+        """
         self._check_params()
         self.n_iter_, self.trace_ = 0, []
         # Equal samples: PSVM(lam / T, beta / T), T times. The objective is T^2 times that of one.
         equal = self.sampling is None and self.solver == "auto"
         copies = self.n_estimators if equal else 1
-        tell = partial(self._tell, copies * copies)
-        if hasattr(X, "fit_model"):  # Row blocks know how, see solvers/rows.
-            X, found = X.fit_model(self, y, sample_weight, _Pulse(tell, self.max_iter))
+        on_iteration = partial(self._report_iteration, copies * copies)
+        if hasattr(X, "fit_model"):  # Row blocks, see solvers/rows.
+            monitor = _IterationMonitor(on_iteration, self.max_iter)
+            X, solution = X.fit_model(self, y, sample_weight, monitor)
         else:
             X, y, weight = self._check_fit(X, y, sample_weight)
             self._set_features(X, weight)
             X = self._features(X)
-            with np.errstate(all="ignore"):  # What overflows has an infinite residual.
-                found = self._solve_rows(X, y, weight, copies, tell)
-        self._keep(*found, copies)
+            with np.errstate(all="ignore"):  # An overflow makes the residual infinite.
+                solution = self._solve_rows(X, y, weight, copies, on_iteration)
+        self._set_fitted(*solution, copies)
         if not self.converged_:
-            warnings.warn(self._advice(X), ConvergenceWarning, stacklevel=3)
+            warnings.warn(self._not_converged(X), ConvergenceWarning, stacklevel=3)
         return self
 
-    def _solve_rows(self, X, y, weight, copies, tell):
-        """W, b, objective and residual by the solver asked for, on rows in memory."""
-        p, beta, pulse = float(self.p), self.beta / copies, _Pulse(tell, self.max_iter)
+    def _solve_rows(self, X, y, weight, copies, on_iteration):
+        """Solve on rows in memory by the chosen solver; return W, b, objective and residual."""
+        monitor = _IterationMonitor(on_iteration, self.max_iter)
         equal = self.sampling is None and self.solver == "auto"
         if equal and self._threads() > 1 and __package__:
             with suppress(ImportError):  # A file that stands alone has one thread.
                 on_threads = import_module(".rows.machine", __package__).solve_threads
-                found = on_threads(self, X, y, weight, copies, pulse)
-                if found and (found[3] <= self.tol or pulse.stopped):
-                    return found
+                solution = on_threads(self, X, y, weight, copies, monitor)
+                if solution and (solution[3] <= self.tol or monitor.stopped):
+                    return solution
 
-        problem = _Problem(X, y, self._cost(weight, copies), p, beta)
+        cost = self._cost(weight, copies)
+        problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         if self.solver == "auto":
-            both = np.ones(1, bool) if equal else _have_both(y, problem.cost)
-            return _solve(problem, both, self.tol, pulse)
+            has_both = np.ones(1, bool) if equal else _has_both_classes(y, cost)
+            return _solve(problem, has_both, self.tol, monitor)
         rho = self.rho if self.solver == "paper" else None
-        how = rho, self.prox == "reweighted", tell
-        return _solve_splitting(problem, self.tol, self.max_iter, *how)
+        options = rho, self.prox == "reweighted", on_iteration
+        return _solve_splitting(problem, self.tol, self.max_iter, *options)
 
     def _cost(self, weight, copies):
-        """Weight of each example's loss, one row for each member that is solved for."""
+        """Weight of each example's loss, one row per member that is solved for."""
         counts = weight[None] if self.sampling is None else self._bootstrap(weight)
         cost = counts * (self.lam / copies)
         members = self.n_estimators // copies
         return cost if len(cost) == members else np.repeat(cost, members, axis=0)
 
     def _bootstrap(self, weight):
-        """Example weights of each member: how often it drew the row, times the row's own weight."""
+        """Example weights (T, n): number of draws of a row by a member, times the row's weight."""
         rows = np.flatnonzero(weight)
         rng = np.random.default_rng(self._seed())
         draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(self.n_estimators))
         return np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
 
-    def _tell(self, scale, iteration, objective, residual, rows=None):
-        """Report an iteration; the trace leaves out those on samples of the rows."""
+    def _report_iteration(self, scale, iteration, objective, residual, rows=None):
+        """Report an iteration; those on subsamples do not stay in the trace."""
         objective, residual = scale * objective, float(residual)
         if rows is None:
             return self._report(iteration, objective, residual=residual)
@@ -2260,8 +2290,8 @@ class ExRM(_Estimator):
         self.trace_.pop()
         return stop
 
-    def _keep(self, W, b, objective, residual, copies):
-        """Set the attributes of a fit."""
+    def _set_fitted(self, W, b, objective, residual, copies):
+        """Set the fitted attributes."""
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(
                 f"{type(self).__name__}: the numbers overflow after {self.n_iter_} iterations with "
@@ -2276,8 +2306,8 @@ class ExRM(_Estimator):
         self.trace_ = np.array([*self.trace_[:-1], self.objective_])
         self.converged_ = bool(residual <= self.tol)
 
-    def _advice(self, X):
-        """What a warning says: how far the fit got, and what helps."""
+    def _not_converged(self, X):
+        """Text of the warning: the residual reached, and one thing to do."""
         spread = X.std(axis=0)
         got = f"{type(self).__name__} stopped after {self.n_iter_} iterations "
         got += f"with residual {self.residual_:.1e} (tol={self.tol:g}); "
@@ -2298,7 +2328,7 @@ class ExRM(_Estimator):
         return X @ self.ensemble_coef_ + self.ensemble_intercept_
 
     def _set_features(self, X, weight):
-        """Sets gamma_, landmarks_ and map_ of the rbf kernel; nothing for the linear one."""
+        """Set gamma_, landmarks_ and map_ of the rbf kernel; nothing for the linear one."""
         if self.kernel == "linear":
             return
         X, weight = X[weight > 0], weight[weight > 0]
@@ -2309,14 +2339,14 @@ class ExRM(_Estimator):
         is_named = isinstance(self.gamma, str)
         self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
 
-        # Rows whose products are the kernel's values, without directions that are only rounding.
+        # Features whose products are the kernel values, without directions of mere rounding.
         values, vectors = np.linalg.eigh(rbf(X[rows], X[rows], self.gamma_))
         keep = values > values[-1] * 1e-12
         self.landmarks_ = X[rows]
         self.map_ = vectors[:, keep] / np.sqrt(values[keep])
 
     def _features(self, X):
-        """The rows as the linear machine sees them."""
+        """Features of the linear machine: X itself, or its kernel map."""
         if self.kernel == "linear":
             return X
         return rbf(X, self.landmarks_, self.gamma_) @ self.map_
@@ -2333,7 +2363,7 @@ class ExRM(_Estimator):
 
 
 class PSVM(ExRM):
-    """Primal support vector machine: ExRM with one member; parameters and attributes as there.
+    """Primal support vector machine (ExRM with one member).
 
     Parameters
     ----------

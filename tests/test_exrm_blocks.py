@@ -178,7 +178,7 @@ def test_dual_value_and_gaps_of_an_iterate(p):
         run.move_multipliers()
     dual, (part,) = run.measure(), run.blocks.parts
 
-    cost, delta = 0.7 * weight, run.delta
+    cost, delta = 0.7 * weight, run.width
     outputs = (X - centre) @ run.W[0] + run.b[0]
     assert_allclose(part.outputs + run.taken * part.moves, outputs, atol=1e-12)
     z = 1 - sign * outputs
@@ -355,15 +355,15 @@ def test_line_search_finds_a_short_step():
     run = machine._BlockNewton(Parts(X, sign, np.ones(200)), hinge, 0.0, X.mean(0), start)
     run.measure()
     run.find_direction(1e-6)
-    run.move *= 1000.0
+    run.dW *= 1000.0
     run.move_b *= 1000.0
     first = run.slope(0.0, 1.0)
-    run.look(run.move[0], run.move_b)
+    run.look(run.dW[0], run.move_b)
     step = run.step_length(first, run.slope(1.0, -1.0))
 
     def value(s):
-        slack = np.maximum(1 - sign * ((X - X.mean(0)) @ run.move[0] + run.move_b) * s, 0)
-        return 0.5 * s * s * (run.move**2).sum() + (slack**2).sum()
+        slack = np.maximum(1 - sign * ((X - X.mean(0)) @ run.dW[0] + run.move_b) * s, 0)
+        return 0.5 * s * s * (run.dW**2).sum() + (slack**2).sum()
 
     steps = np.geomspace(1e-5, 1, 4001)
     best = min(map(value, steps))

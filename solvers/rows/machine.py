@@ -3,7 +3,7 @@
 Newton's method on weights and bias together asks for sums over rows only: see _BlockNewton.
 """
 
-import math
+import math  # noqa: I001
 from functools import partial
 from typing import NamedTuple
 
@@ -12,30 +12,30 @@ import numpy as np
 from .. import exrm
 from ..exrm import (
     EPS,
-    ERROR_PART,
-    FEW_ROWS,
+    ROUNDING_FRACTION as ERROR_PART,
+    ROWS_PER_FEATURE as FEW_ROWS,
     FLAT_SLOPE,
-    FROZEN,
+    HESSIAN_REUSE as FROZEN,
     HESSIAN_ROWS,
     LANES,
-    LEVEL_STEPS,
-    LEVEL_TOL,
-    LEVEL_TOL_SLOW,
-    NARROWEST,
+    SUBSAMPLE_STEPS as LEVEL_STEPS,
+    SUBSAMPLE_TOL as LEVEL_TOL,
+    SUBSAMPLE_TOL_ENVELOPE as LEVEL_TOL_SLOW,
+    ENVELOPE_MIN as NARROWEST,
     NEWTON_STEPS,
     OVERSHOOT,
-    SHRINK,
+    ENVELOPE_DECAY as SHRINK,
     TINY,
-    WIDEST,
-    _curved_rows,
-    _exact_outputs,
+    ENVELOPE_MAX as WIDEST,
+    _weighted_rows as _curved_rows,
+    _compensated_outputs as _exact_outputs,
     _exclusivity,
-    _levels,
+    _subsample_sizes as _levels,
     _Newton,
     _power_prox,
     _Problem,
     _residual,
-    _scattered,
+    _subsample_rows as _scattered,
     _solve,
 )  # fmt: skip
 from . import Threads, kernels_on
@@ -110,7 +110,7 @@ def _solve_blocks(blocks, sample, hinge, beta, tol, pulse, n_jobs=1):
         with Threads(X[rows], y[rows], weight[rows], threads) as level:
             run = _BlockNewton(level, part, beta, centre, start)
             W, b, _ = run.solve(enough, LEVEL_STEPS, partial(pulse, rows=size))
-            start = _Machine(W, b, run.new_moments() if hinge.p >= 2 else None, run.delta)
+            start = _Machine(W, b, run.new_moments() if hinge.p >= 2 else None, run.width)
 
     run = _BlockNewton(blocks, hinge, beta, centre, start, n_jobs)
     W, b, dual = run.solve((1.0 - 2.0 * ERROR_PART) * tol, NEWTON_STEPS, pulse)
@@ -126,15 +126,15 @@ class _BlockNewton(_Newton):
     or a curvature that was kept has become too old.
     """
 
-    apart = True
+    multipliers_apart = True
 
     def __init__(self, blocks, hinge, beta, centre, start, n_jobs=1):
         d = blocks.shape[1]
         self.blocks, self.hinge, self.beta, self.p = blocks, hinge, beta, hinge.p
         self.n_jobs, self.middle = n_jobs, centre
-        self.W, self.b, self.moments, self.delta = start
+        self.W, self.b, self.moments, self.width = start
         self.single = beta == 0
-        self.move, self.factor = np.empty((1, d)), np.empty((d + 1, d + 1))
+        self.dW, self.factor = np.empty((1, d)), np.empty((d + 1, d + 1))
         self.last_gap, self.last_pull = np.inf, None
         self.taken, self.curved = 0.0, self.moments is None
         blocks.change(_begin_step, self.p, n_jobs=n_jobs)
@@ -146,7 +146,7 @@ class _BlockNewton(_Newton):
         d = self.middle.size
         way = _Way(self.middle, np.empty(0) if w is None else w, b, self.taken, renew)
         self.curved = self.curved or self.p < 2
-        hinge = self.hinge._replace(delta=self.delta)
+        hinge = self.hinge._replace(delta=self.width)
         found = self.blocks.change(_pass_step, way, hinge, self.curved, n_jobs=self.n_jobs)
         self.sums = sum(sums for sums, _ in found)
         self.pull, self.loss = self.sums[:, : d + 1].sum(0), self.sums[:, d + 2].sum()
@@ -195,7 +195,7 @@ class _BlockNewton(_Newton):
 
     def move_multipliers(self):
         """Augmented Lagrangian: the slopes become the multipliers of a narrower envelope."""
-        old, self.delta = self.delta, max(self.delta / SHRINK, NARROWEST)
+        old, self.width = self.width, max(self.width / SHRINK, NARROWEST)
         self.look(renew=old)
 
     def find_direction(self, tol):
@@ -205,7 +205,7 @@ class _BlockNewton(_Newton):
             self.new_moments()
         self.eliminate_bias()
         self.solve_model(tol)
-        self.move_b = self.lead - self.centre[0] @ self.move[0]
+        self.move_b = self.lead - self.centre[0] @ self.dW[0]
 
     def advance(self):
         """Go along move as far as the objective falls; False where it does not fall at all."""
@@ -216,32 +216,32 @@ class _BlockNewton(_Newton):
         self.last_gap, self.last_pull = self.gap, self.pull
 
         # The full step, or a shorter one where the objective rises again at its end.
-        self.look(self.move[0], self.move_b)
+        self.look(self.dW[0], self.move_b)
         last = self.slope(1.0, -1.0)
         if last > OVERSHOOT * abs(first):
             self.taken = self.step_length(first, last)
-            self.move *= self.taken
+            self.dW *= self.taken
             self.move_b *= self.taken
             self.look()
-        self.W, self.b = self.W + self.move, self.b + self.move_b
-        self.last_move = np.append(self.move, self.move_b)
+        self.W, self.b = self.W + self.dW, self.b + self.move_b
+        self.last_move = np.append(self.dW, self.move_b)
         return True
 
     def slope(self, step, side):
         """Slope of the objective along move after this step, whose losses are those in pull."""
-        ahead = _exclusivity(self.W, self.move, step, side, self.W, self.beta)[1]
-        return ahead - self.pull[:-1] @ self.move[0] - self.pull[-1] * self.move_b
+        ahead = _exclusivity(self.W, self.dW, step, side, self.W, self.beta)[1]
+        return ahead - self.pull[:-1] @ self.dW[0] - self.pull[-1] * self.move_b
 
     def step_length(self, first, last):
         """Where in (0, 1) the objective stops falling, by its slope, which is first at 0 and last
         at 1. A round needs the kept outputs only, and looks at several steps."""
-        hinge = self.hinge._replace(delta=self.delta)
+        hinge = self.hinge._replace(delta=self.width)
         ends = np.array([[0.0, 1.0], [first, last]])
         count = STEPS_AT_ONCE // (1 if self.p in (1.0, 2.0) else 4)  # Other powers cost more.
         for _ in range(STEP_ROUNDS):
             steps = np.linspace(*ends[0], count + 2)[1:-1]
             losses = sum(self.blocks.map(_slopes_step, steps, hinge, n_jobs=self.n_jobs))
-            ahead = [_exclusivity(self.W, self.move, s, -1.0, self.W, self.beta)[1] for s in steps]
+            ahead = [_exclusivity(self.W, self.dW, s, -1.0, self.W, self.beta)[1] for s in steps]
             slopes = np.array(ahead) - losses
             best = np.abs(slopes).argmin()
             if abs(slopes[best]) <= FLAT_SLOPE * abs(first):
