@@ -256,17 +256,14 @@ def _update_multiplier(dual, state, s):
 
 @jit(inner=True, fastmath=LANES)
 def _pair_gains(g, can_decrease, eta, q_i, low, unit, eta_i, h, gain, bits):
-    """Fill the gains of the pairs (i, k), k in a tile; return the largest as an integer.
-
-    The bits of floats >= 0 have the order of the floats, and their integer maximum vectorises.
-    """
+    """Fill the gains of the pairs (i, k), k in a tile; return the bits of the largest one."""
     twice = np.float32(2.0 * h)
     for k in range(len(g)):
         fall = np.float32((g[k] - low) * unit)
         value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
         gain[k] = value if can_decrease[k] > 0 else np.float32(0.0)
     best = np.int32(0)
-    for k in range(len(bits)):
+    for k in range(len(bits)):  # Bits of floats >= 0 have their order, and this vectorises.
         best = max(best, bits[k])
     return best
 
@@ -364,10 +361,7 @@ def _certificate(problem, a, u, w, M, lam, sizes, length=1.0, rounding=EPS):
 
 
 def _best_rho(M, p, total):
-    """Minimiser (T,) of -total rho + sum_i p_i (rho - M_i)_+^2 / 2, by Newton's method from above.
-
-    M and p are (T, n).
-    """
+    """Minimiser (T,) of -total rho + sum_i p_i (rho - M_i)_+^2 / 2, by Newton from above."""
     rho = M.max(axis=1) + total / p.sum(axis=1)
     while True:
         below = np.where(M <= rho[:, None], p, 0.0)  # Never empty, however large M is.
@@ -513,10 +507,7 @@ class _KernelCache:
         return np.split(out, np.cumsum([len(b) for b in vectors])[:-1])
 
     def merge_equal_rows(self, b, Qb):
-        """Coefficients and margins with one entry per distinct x.
-
-        phi of equal x cancel exactly then; products of the two are the inner products as before.
-        """
+        """b and Qb with one entry per distinct x, so that phi of equal x cancel exactly."""
         signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
         first = self.order[self.starts]
         return signed, Qb[:, first] * self.y[first]
@@ -576,8 +567,8 @@ def _sum_by_coordinates(values, X, Z, gamma, squares, squares_Z):
     for i in range(len(X)):
         for j in range(len(Z)):
             size = squares[i] + squares_Z[j]
-            if (size > CANCELLATION_LIMIT
-                    and values[i, j] > -EXP_NEGLIGIBLE - PRODUCT_ERROR * size):  # fmt: skip
+            error = PRODUCT_ERROR * size
+            if size > CANCELLATION_LIMIT and values[i, j] > -EXP_NEGLIGIBLE - error:
                 total = 0.0
                 for k in range(X.shape[1]):
                     total += (X[i, k] - Z[j, k]) ** 2
@@ -653,10 +644,7 @@ FASTER_EVERY = 10  # Iterations after which faster solvers are tried.
 
 
 def _solve_member(cache, dual, a, Qa, s, tol, max_pairs):
-    """SMO on one member, among the rows of its sample. Updates a and Qa = Q a (n,).
-
-    Returns s and the number of unused pairs.
-    """
+    """SMO on one member; updates a and Qa = Q a (n,), returns s and the number of unused pairs."""
     c, lin = dual.c, dual.lin
     outside = c == 0
     goal = tol
@@ -875,9 +863,8 @@ def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
             # Converged if neither the support nor a multiplier changes.
             last_support = support
             support = inside & (new_M < rho[:, None])
-            if (last_support == support).all() and (
-                abs(step) <= NEGLIGIBLE * (own + eps + lam)
-            ).all():
+            is_settled = (abs(step) <= NEGLIGIBLE * (own + eps + lam)).all()
+            if is_settled and (last_support == support).all():
                 return new, new_b, lam
             lam = lam + step
     except np.linalg.LinAlgError:
@@ -986,55 +973,31 @@ class _InteriorPoint(NamedTuple):
     h: np.ndarray
 
 
-class _ConeScaling(NamedTuple):
-    """Nesterov-Todd scaling at s = (1, w) and z; its square is eta (2 bar bar' - J)."""
-
-    s: np.ndarray
-    bar: np.ndarray
-    eta: np.ndarray
-    scaled: np.ndarray  # the scaling times z, equal to its inverse times s
-
-
-class _NewtonSystem(NamedTuple):
-    """Linear system of a step, reduced to w."""
-
-    xi_plus_h: np.ndarray
-    weight: np.ndarray  # sum of the row weights tau
-    mean: np.ndarray  # mean of phi by tau
-    inverse: np.ndarray  # of each member's matrix
-    joint: np.ndarray | None  # inverse for the sum of all members, if mu > 0 couples them
-
-
 def _interior(features, problem, tol, max_iter, report):
-    """Primal-dual interior point method, predictor-corrector, on the problem with explicit phi.
+    """Primal-dual interior point method on the problem with explicit phi.
 
-    All products, xi h and s.z / sum p, go to 0 together. Returns the _Solution with the smallest
-    gap.
+    All products, xi h and s.z / sum p, go to 0 together. Returns the best _Solution.
     """
     F = features.coordinates
     point = _interior_start(F, problem)
     best = None
-    stalled = 0
     for iteration in range(1, max_iter + 1):
         # Certify; stop if the gap is small enough or does not improve.
         solution = _explicit_certificate(features, problem, point, tol)
-        stalled += 1
         if best is None or solution.certificate.gap < best.certificate.gap:
             best = solution
-            stalled = 0
-        if report(iteration, best.certificate):
+            best_iteration = iteration
+        gap, objective = best.certificate.gap, best.certificate.objective
+        if report(iteration, best.certificate) or gap <= tol * abs(objective):
             break
-        if best.certificate.gap <= tol * abs(best.certificate.objective):
-            break
-        if stalled == MAX_STALLED_STEPS:
+        if iteration - best_iteration == MAX_STALLED_STEPS:
             break
 
-        # One step; None if rounding has brought a member to the boundary.
-        scaling = _nesterov_todd(point)
-        system = None if scaling is None else _newton_system(F, problem, point, scaling)
-        if system is None:
+        # One step, unless rounding prevents it.
+        try:
+            direction, step = _InteriorStep(F, problem, point).predictor_corrector()
+        except np.linalg.LinAlgError:
             break
-        direction, step = _predictor_corrector(F, problem, point, scaling, system)
         if not (step > 0.0 and np.isfinite(direction.w).all()):
             break
         point = _InteriorPoint(*(x + step * dx for x, dx in zip(point, direction, strict=True)))
@@ -1083,109 +1046,118 @@ def _interior_start(F, problem):
     return _InteriorPoint(w, rho, z, xi, h)
 
 
-def _nesterov_todd(point):
-    """_ConeScaling at this point; None if rounding has brought it to the boundary of the cone."""
-    s = np.column_stack((np.ones(len(point.w)), point.w))
-    det_s = _cone_det(s)
-    det_z = _cone_det(point.z)
-    if not min(det_s.min(), det_z.min()) > 0.0:
-        return None
-    root_s = np.sqrt(det_s)[:, None]
-    root_z = np.sqrt(det_z)[:, None]
-    bar = s / root_s + point.z / root_z * np.append(1.0, -np.ones(point.w.shape[1]))
-    bar /= np.sqrt(_cone_det(bar))[:, None]
-    eta = (root_s / root_z)[:, 0]
-    return _ConeScaling(s, bar, eta, _apply_scaling(point.z, bar, eta))
+class _InteriorStep:
+    """Step of the interior point method at a point, all unknowns but w eliminated.
 
+    Raises LinAlgError if rounding has brought the point to the boundary.
+    """
 
-def _newton_system(F, problem, point, scaling):
-    """_NewtonSystem of both directions at this point; None if it is not finite."""
-    T = len(point.w)
-    eye = np.eye(F.shape[1])
-    bar, eta = scaling.bar, scaling.eta
-    xi_plus_h = point.xi + point.h
-    tau = problem.p * point.xi / xi_plus_h
-    weight = tau.sum(axis=1)
-    mean = (tau @ F) / weight[:, None]
-    B = np.empty((T, len(eye), len(eye)))
-    for t in range(T):
-        R = F - mean[t]
-        B[t] = (R.T * tau[t]) @ R + (2.0 * problem.own + 1.0 / eta[t]) * eye
-        B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
-    if not np.isfinite(B).all():
-        return None
+    def __init__(self, F, problem, point):
+        self.F = F
+        self.problem = problem
+        self.point = point
+        self._set_scaling()
+        self._set_system()
 
-    # Inverted in units of the diagonal.
-    unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
-    unit = unit[:, :, None] * unit[:, None, :]
-    inverse = np.linalg.inv(B * unit + INTERIOR_RIDGE * eye) * unit
-    mu = problem.mu
-    joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
-    return _NewtonSystem(xi_plus_h, weight, mean, inverse, joint)
+    def _set_scaling(self):
+        """Set the Nesterov-Todd scaling at s = (1, w) and z; its square is eta (2 bar bar' - J)."""
+        w, z = self.point.w, self.point.z
+        s = np.column_stack((np.ones(len(w)), w))
+        det_s = _cone_det(s)
+        det_z = _cone_det(z)
+        if not min(det_s.min(), det_z.min()) > 0.0:
+            raise np.linalg.LinAlgError("the point is not inside the cone")
+        root_s = np.sqrt(det_s)[:, None]
+        root_z = np.sqrt(det_z)[:, None]
+        bar = s / root_s + z / root_z * np.append(1.0, -np.ones(w.shape[1]))
+        bar /= np.sqrt(_cone_det(bar))[:, None]
+        self.s = s
+        self.scaling = bar, (root_s / root_z)[:, 0]
+        self.scaled = _apply_scaling(z, *self.scaling)  # Equal to the inverse scaling of s.
 
+    def _set_system(self):
+        """Set the inverse (T, r, r) of each member's matrix, and `joint` for their sum if mu > 0."""
+        F, problem, point = self.F, self.problem, self.point
+        bar, eta = self.scaling
+        eye = np.eye(F.shape[1])
+        self.xi_plus_h = point.xi + point.h
+        tau = problem.p * point.xi / self.xi_plus_h
+        self.weight = tau.sum(axis=1)
+        self.mean = (tau @ F) / self.weight[:, None]
+        B = np.empty((len(bar), len(eye), len(eye)))
+        for t in range(len(bar)):
+            R = F - self.mean[t]
+            B[t] = (R.T * tau[t]) @ R + (2.0 * problem.own + 1.0 / eta[t]) * eye
+            B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
+        if not np.isfinite(B).all():
+            raise np.linalg.LinAlgError("the matrix is not finite")
 
-def _predictor_corrector(F, problem, point, scaling, system):
-    """Direction of predictor and corrector, and the step length along it."""
-    w, rho, z, xi, h = point
-    s, bar, eta, scaled = scaling
-    p = problem.p
-    P = p.sum(axis=1)
+        # Inverted in units of the diagonal.
+        unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
+        unit = unit[:, :, None] * unit[:, None, :]
+        self.inverse = np.linalg.inv(B * unit + INTERIOR_RIDGE * eye) * unit
+        mu = problem.mu
+        self.joint = np.linalg.inv(eye + 2.0 * mu * self.inverse.sum(axis=0)) if mu > 0 else None
 
-    # Residuals of the equations, and the mean of all products.
-    dual_residual = 2.0 * (problem.own * w + problem.mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
-    sum_residual = (p * xi).sum(axis=1) - problem.total
-    primal_residual = w @ F.T + xi - rho[:, None] - h
-    residuals = dual_residual, sum_residual, primal_residual
-    mean_product = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
+    def predictor_corrector(self):
+        """Direction of predictor and corrector, and the step length along it."""
+        F, problem, s = self.F, self.problem, self.s
+        w, rho, z, xi, h = self.point
+        p = problem.p
+        P = p.sum(axis=1)
 
-    # The predictor aims at products of 0.
-    rhs_h = -xi * h
-    rhs_cone = -_jordan_product(scaled, scaled)
-    direction, step = _direction(F, problem, point, scaling, system, residuals, (rhs_h, rhs_cone))
+        # Residuals of the equations, and the mean of all products.
+        slope = 2.0 * (problem.own * w + problem.mu * w.sum(axis=0))
+        dual_residual = slope - (p * xi) @ F - z[:, 1:]
+        sum_residual = (p * xi).sum(axis=1) - problem.total
+        primal_residual = w @ F.T + xi - rho[:, None] - h
+        residuals = dual_residual, sum_residual, primal_residual
+        mean_product = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
 
-    # The corrector aims at the products that the predictor can reach, and corrects its curvature.
-    ds = np.column_stack((np.zeros(len(w)), direction.w))
-    reached = (p * (xi + step * direction.xi) * (h + step * direction.h)).sum()
-    reached += ((s + step * ds) * (z + step * direction.z)).sum()
-    ratio = min(1.0, max(reached / (2.0 * P.sum() * mean_product), 0.0))
-    mu_target = mean_product * ratio**3
-    rhs_h = mu_target - xi * h - direction.xi * direction.h
-    scaled_ds = _apply_scaling(ds, bar, eta, inverse=True)
-    rhs_cone -= _jordan_product(scaled_ds, _apply_scaling(direction.z, bar, eta))
-    rhs_cone[:, 0] += mu_target * P
-    return _direction(F, problem, point, scaling, system, residuals, (rhs_h, rhs_cone))
+        # The predictor aims at products of 0.
+        rhs_h = -xi * h
+        rhs_cone = -_jordan_product(self.scaled, self.scaled)
+        direction, step = self._direction(residuals, rhs_h, rhs_cone)
 
+        # The corrector aims at products that the predictor can reach, and corrects its curvature.
+        ds = np.column_stack((np.zeros(len(w)), direction.w))
+        reached = (p * (xi + step * direction.xi) * (h + step * direction.h)).sum()
+        reached += ((s + step * ds) * (z + step * direction.z)).sum()
+        ratio = min(1.0, max(reached / (2.0 * P.sum() * mean_product), 0.0))
+        mu_target = mean_product * ratio**3
+        rhs_h = mu_target - xi * h - direction.xi * direction.h
+        scaled_ds = _apply_scaling(ds, *self.scaling, inverse=True)
+        rhs_cone -= _jordan_product(scaled_ds, _apply_scaling(direction.z, *self.scaling))
+        rhs_cone[:, 0] += mu_target * P
+        return self._direction(residuals, rhs_h, rhs_cone)
 
-def _direction(F, problem, point, scaling, system, residuals, rhs):
-    """Direction that removes the residuals and changes the products by rhs, and the step length
-    that stays inside all bounds."""
-    p = problem.p
-    s, bar, eta, scaled = scaling
-    xi_plus_h, weight, mean, inverse, joint = system
-    dual_residual, sum_residual, primal_residual = residuals
-    rhs_h, rhs_cone = rhs
+    def _direction(self, residuals, rhs_h, rhs_cone):
+        """Direction that removes the residuals and changes the products by rhs_h and rhs_cone, and
+        the step length that stays inside all bounds."""
+        p, point, mean = self.problem.p, self.point, self.mean
+        dual_residual, sum_residual, primal_residual = residuals
 
-    # The members; all other unknowns are eliminated.
-    e = (rhs_h - point.xi * primal_residual) / xi_plus_h
-    pe = (p * e).sum(axis=1)
-    push = _apply_scaling(_jordan_divide(rhs_cone, scaled), bar, eta, inverse=True)
-    right = (p * e) @ F - dual_residual - (sum_residual + pe)[:, None] * mean + push[:, 1:]
-    dw = np.einsum("tij,tj->ti", inverse, right)
-    if joint is not None:
-        dw -= 2.0 * problem.mu * inverse @ (joint @ dw.sum(axis=0))
+        # The members.
+        e = (rhs_h - point.xi * primal_residual) / self.xi_plus_h
+        pe = (p * e).sum(axis=1)
+        push = _apply_scaling(_jordan_divide(rhs_cone, self.scaled), *self.scaling, inverse=True)
+        right = (p * e) @ self.F - dual_residual - (sum_residual + pe)[:, None] * mean + push[:, 1:]
+        dw = np.einsum("tij,tj->ti", self.inverse, right)
+        if self.joint is not None:
+            dw -= 2.0 * self.problem.mu * self.inverse @ (self.joint @ dw.sum(axis=0))
 
-    # The other unknowns.
-    ds = np.column_stack((np.zeros(len(dw)), dw))
-    scaled_ds = _apply_scaling(ds, bar, eta, inverse=True)
-    dz = push - _apply_scaling(scaled_ds, bar, eta, inverse=True)
-    drho = ((weight[:, None] * mean * dw).sum(axis=1) - sum_residual - pe) / weight
-    dM = dw @ F.T - drho[:, None]
-    dxi = e - point.xi / xi_plus_h * dM
-    dh = dM + dxi + primal_residual
-    rates = (-dxi / point.xi, -dh / point.h, _inverse_step_to_cone(s, ds),
-             _inverse_step_to_cone(point.z, dz))  # fmt: skip
-    step = min(STEP_TO_BOUNDARY / max(STEP_TO_BOUNDARY, float(rate.max())) for rate in rates)
-    return _InteriorPoint(dw, drho, dz, dxi, dh), step
+        # The other unknowns.
+        ds = np.column_stack((np.zeros(len(dw)), dw))
+        scaled_ds = _apply_scaling(ds, *self.scaling, inverse=True)
+        dz = push - _apply_scaling(scaled_ds, *self.scaling, inverse=True)
+        drho = ((self.weight[:, None] * mean * dw).sum(axis=1) - sum_residual - pe) / self.weight
+        dM = dw @ self.F.T - drho[:, None]
+        dxi = e - point.xi / self.xi_plus_h * dM
+        dh = dM + dxi + primal_residual
+        rates = [-dxi / point.xi, -dh / point.h]
+        rates += [_inverse_step_to_cone(self.s, ds), _inverse_step_to_cone(point.z, dz)]
+        step = min(STEP_TO_BOUNDARY / max(STEP_TO_BOUNDARY, float(rate.max())) for rate in rates)
+        return _InteriorPoint(dw, drho, dz, dxi, dh), step
 
 
 def _cone_det(x):
@@ -2122,22 +2094,20 @@ class DRM(_Model):
         """Slack weights p of the members to train, the ridge on |w|^2, and the index (T,) of each
         member of the ensemble among them: all 0 if "auto" trains one machine for equal samples."""
         T = self.n_estimators
-        if self.solver == "auto" and self.sampling is None:
+        n = weight.size
+        ridge = 0.0
+        members = np.arange(T)
+        if self.sampling == "bootstrap":
+            rng = np.random.default_rng(self._seed())
+            counts = [np.bincount(rng.integers(0, n, n), minlength=n) for _ in members]
+            v = np.array(counts) * weight
+        elif self.solver == "alternating":
+            v = np.repeat(weight[None], T, axis=0)
+        else:
             v = weight[None]
             ridge = 2.0 * float(self.mu) * T * (T - 1)
             members = np.zeros(T, np.intp)
-        else:
-            v = self._bootstrap(weight) if self.sampling else np.repeat(weight[None], T, axis=0)
-            ridge = 0.0
-            members = np.arange(T)
         return 2.0 / len(v) * v / v.sum(axis=1)[:, None], ridge, members
-
-    def _bootstrap(self, weight):
-        """Example weights (T, n): counts of each member's draw times the weights of the rows."""
-        rng = np.random.default_rng(self._seed())
-        n = weight.size
-        return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
-                         for _ in range(self.n_estimators)])  # fmt: skip
 
     def _is_explicit(self, X, T):
         """True if "auto" uses explicit phi: the linear kernel, if that is cheap for T members."""
@@ -2146,10 +2116,7 @@ class DRM(_Model):
         return self.kernel == "linear" and self.solver == "auto" and is_cheap
 
     def _set_fitted(self, members, used, n, solution):
-        """Set the fitted attributes of all members, with coefficients for each of n rows.
-
-        If one machine stands for all members, they share its multipliers.
-        """
+        """Set the fitted attributes; members that are one machine share its multipliers."""
         lam, rho, gram, coef, a = solution
         T = len(members)
         n_copies = T // len(rho)
@@ -2167,20 +2134,19 @@ class DRM(_Model):
     def _warn(self, shift, certificate):
         """Warn that the gap is above tol, with the cause and a remedy."""
         rounding = certificate.rounding_error / abs(certificate.objective)
+        remedy = f"raise max_iter={self.max_iter} or mu, or scale X"
+        if rounding > 0.5 * self.tol:
+            remedy = f"rounding alone is {rounding:.1e} of it: scale and centre X, or raise tol"
+        text = (
+            f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
+            f"(tol={self.tol:g}); {remedy}"
+        )
         if shift:
             text = (
                 ": the kernel matrix is not positive semi-definite, so the problem is not convex "
                 f"and no result can be certified; fitted with {shift:.1g} added to its diagonal. "
                 "Pass a kernel without negative eigenvalues"
             )
-        else:
-            text = (
-                f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
-                f"(tol={self.tol:g}); raise max_iter={self.max_iter} or mu, or scale X"
-            )
-            if rounding > 0.5 * self.tol:
-                text, _, _ = text.partition("raise")
-                text += f"rounding alone is {rounding:.1e} of it: scale and centre X, or raise tol"
         warnings.warn(type(self).__name__ + text, ConvergenceWarning, stacklevel=4)
 
     def votes(self, X):
