@@ -1,42 +1,40 @@
-"""DRM: an ensemble of kernel machines trained together, pushed apart by a bound on their angles.
+"""DRM: an ensemble of kernel machines trained together, diverse by a penalty on their angles.
 
 Problem (minimised over w_1..w_T and rho_1..rho_T):
 
     1/T sum_t ( -nu rho_t + sum_i v_ti xi_ti^2 / sum_i v_ti )  +  mu sum_{t<s} |w_t + w_s|^2
     with  y_i w_t.phi(x_i) >= rho_t - xi_ti  and  |w_t| <= 1
 
-    phi belongs to the kernel k + 1, whose 1 is the bias. The example weights v_ti >= 0 are the
-    given ones; sampling="bootstrap" multiplies them by the counts of each member's own draw. The
-    ensemble is the mean of the members. T = 1 is the nu-SVM with squared slack (NuSVM).
+    phi belongs to the kernel k + 1; the constant 1 is the bias. The example weights v_ti >= 0 are
+    sample_weight, times the counts of the member's own draw if sampling="bootstrap". The ensemble
+    is the mean of the members. T = 1 is the nu-SVM with squared slack (NuSVM).
 
-Method    Algorithm 1 visits one member after the other. A visit solves the member's dual (6) by
-          sequential minimal optimisation (SMO): pairs are chosen to second order, a pair costs
-          O(n), and the multiplier (7) of the norm bound follows after every hundred pairs. After
-          each round the gap to a feasible point of the dual of the whole problem certifies the
-          answer, rounding included, and the fit stops on it. Kernel values are held in single
-          precision, as many rows as fit. A round ends with products in double precision (with
-          tol >= 1e-4 in single), from which the next one starts: rounding is mended as in
-          iterative refinement.
-          solver="auto" takes faster ways. Equal samples have equal members at the optimum, so one
-          machine is trained for all. Where rounds are slow, Newton's method on the support goes
-          on, O(support^3) a step, or for kernel matrices of a rank r up to 400 an interior point
-          method in r dimensions. The linear kernel takes the latter from the start, in d + 1
-          dimensions: about twenty steps of O(T n d^2), whatever the scales of the columns are.
-          Threads (n_jobs) share kernel values and the products with them, chunk by chunk. Pairs are
-          too short to be shared, and members are visited in turn.
+Method    Algorithm 1 solves one member after the other, the others fixed. The member's dual (6) is
+          solved by sequential minimal optimisation (SMO): pairs by second-order selection, O(n)
+          per pair; the multiplier (7) of the norm bound is updated every hundred pairs. A sweep
+          over the members ends with a certificate: the gap to a feasible point of the dual of the
+          whole problem, rounding included. The fit stops on it. Kernel values are cached in single
+          precision. Products at the end of a sweep are in double precision (in single precision if
+          tol >= 1e-4 allows) and correct the next sweep, as in iterative refinement.
+          solver="auto" adds faster routes. Equal samples have equal members at the optimum: one
+          machine is trained for all. If sweeps are slow, Newton's method on the support continues,
+          O(support^3) per step, or, if the kernel matrix has a rank r <= 400, an interior point
+          method in r dimensions. The linear kernel starts with the latter in d + 1 dimensions:
+          about twenty steps of O(T n d^2) at any scales of the columns.
+          Threads (n_jobs) share kernel values and products with them, chunk by chunk.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
-Departs   mu counts each pair once. A visit does not alternate between (6) and (7) until both
-          settle. It ends at a tolerance that gets smaller from round to round, or after 20 pairs
-          for each row: visits are inexact, but the certificate is not. Members that nothing holds
-          (T = 2, or no active norm bound with T = 1 or mu = 0) get a small proximal term, which
-          vanishes as they settle, so that nothing is divided by 0.
+Departs   mu counts each pair once. A member is not solved by alternating (6) and (7) to the end: it
+          stops at a gradient tolerance that decreases from sweep to sweep, or after 20 pairs per
+          row. Members are inexact, the certificate is not. Members without strong convexity (T = 2,
+          or no active norm bound with T = 1 or mu = 0) get a small proximal term, which vanishes as
+          they settle.
 Symbols   paper          here       meaning                                             shape
           alpha_t        a          dual variables                                      (T, n)
-          K * yy'        Q          rows of (k + 1) y_i y_j, never one array per member (n, n)
+          K * yy'        Q          (k + 1) y_i y_j, one matrix for all members         (n, n)
           w_t            b, M       w_t = sum_i b_ti y_i phi(x_i); its margins Q b_t    (T, n)
-          (T-1) mu + l_t s          what multiplies |w_t|^2; l_t is lam, lambda_        (T,)
-          -mu w~_t       q, Mq      what pulls a member, as b and M                     (n,)
-          2 v / (T sum)  p, c       weight of each squared slack / 2; 1 / p             (T, n)
+          (T-1) mu + l_t s          coefficient of |w_t|^2; l_t is lam, lambda_         (T,)
+          -mu w~_t       q, Mq      linear term of a member, as b and M                 (n,)
+          2 v / (T sum)  p, c       weight of half a squared slack; 1 / p               (T, n)
 Use       m = DRM(n_estimators=21, sampling="bootstrap").fit(X, y); m.predict(X)
 Origin    ensolve, solvers/drm.py, MIT licence
 """
@@ -57,10 +55,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes, and NaN is kept.
-EPS = 2.0**-52  # One operation rounds by this part of its result at most.
-NONZERO = 1e-300  # It stands where a divisor would be 0.
-NEGLIGIBLE = 1e-10  # What is below this part of the whole counts as nothing.
+LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes; NaN is kept.
+EPS = 2.0**-52  # Relative rounding of one operation in double precision.
+SINGLE = 2.0**-23  # Relative rounding of one operation in single precision.
+NONZERO = 1e-300  # Replaces a divisor of 0.
+NEGLIGIBLE = 1e-10  # Relative size below which a change or a coefficient counts as 0.
 
 
 # >>> shared: jit 1
@@ -86,21 +85,21 @@ def jit(function=None, inner=False, **options):
 # <<< shared: jit
 
 
-# -- the problem in numbers -----------------------------------------------------------------------
+# -- problem --------------------------------------------------------------------------------------
 class _Problem(NamedTuple):
-    """What is minimised. The penalty is written as own sum_t |w_t|^2 + mu |sum_t w_t|^2."""
+    """The problem in numbers. Its penalty is own sum_t |w_t|^2 + mu |sum_t w_t|^2."""
 
-    p: np.ndarray  # (T, n), the weight of half of each squared slack
+    p: np.ndarray  # (T, n), weight of half of each squared slack
     c: np.ndarray  # (T, n), 1 / p, and 0 outside the sample of a member
     nu: float
-    total: float  # nu / T, the sum of a for each member
+    total: float  # nu / T, the sum of a member's dual variables
     mu: float
     own: float
-    sigma: float  # own + mu, what multiplies |w_t|^2 while the other members stand still
+    sigma: float  # own + mu, the coefficient of |w_t|^2 with the other members fixed
 
 
 def _problem(p, nu, mu, ridge=0.0):
-    """The problem with these weights; `ridge` adds ridge sum_t |w_t|^2 to the penalty."""
+    """Problem with slack weights p (T, n); `ridge` adds ridge sum_t |w_t|^2 to the penalty."""
     T = len(p)
     mu = mu if T > 1 else 0.0
     inside = p > 0
@@ -108,15 +107,15 @@ def _problem(p, nu, mu, ridge=0.0):
     return _Problem(p, c, nu, nu / T, mu, ridge + max(T - 2, 0) * mu, ridge + (T - 1) * mu)
 
 
-# -- one member: the alpha step by SMO, and its multiplier ----------------------------------------
-TILE = 512  # The best row is searched in tiles of this many, then located in its tile only.
-ORDER = 2**63 - 1  # Xor with these bits puts negative floats in the order of integers.
-FOLLOW = 100  # The multiplier follows after this many pairs.
-DEEPER = 0.1  # Other rows of Q are loaded when this part of the violation is left.
+# -- kernels: SMO on the dual of one member, equations (6) and (7) --------------------------------
+TILE = 512  # Rows per tile; the best row is located in the tile with the best value only.
+INT_ORDER = 2**63 - 1  # Xor with these bits sorts the bits of negative floats as integers.
+MULTIPLIER_EVERY = 100  # Pairs between two updates of the multiplier.
+WORKING_SET_GOAL = 0.1  # A partly cached problem loads other rows at 0.1 * initial violation.
 
 
 class _Dual(NamedTuple):
-    """The dual (6) of a member while the others stand still: minimise over a >= 0 with a given sum
+    """Dual (6) of a member, the others fixed: minimise over a >= 0 with a given sum
 
     |sum_i a_i y_i phi(x_i) + 2 q|^2 / (4 s) + sum_i c_i a_i^2 / 2
     """
@@ -125,336 +124,201 @@ class _Dual(NamedTuple):
     lin: np.ndarray  # 2 Q q
     square: float  # |2 q|^2
     least: float  # s without a multiplier
-    fixed: bool  # whether s stays what it is
+    fixed: bool  # If True, s is constant.
 
 
-class _Held(NamedTuple):
-    """The rows of Q at hand: row i is table[where[i]], or is missing where that is -1."""
+class _CachedRows(NamedTuple):
+    """Cached rows of Q: row i is table[slot[i]], or is missing if slot[i] = -1."""
 
     table: np.ndarray
-    where: np.ndarray
+    slot: np.ndarray
     diag: np.ndarray
 
 
-class _Work(NamedTuple):
-    """What a run of pairs changes, with one entry for each row."""
+class _SmoState(NamedTuple):
+    """Arrays (n,) that SMO overwrites."""
 
     a: np.ndarray
-    g: np.ndarray  # the gradient of the dual, plus `far`
-    far: np.ndarray  # large for rows that must not get any weight, else 0
-    live: np.ndarray  # whether there is weight to take
-    gain: np.ndarray  # what the pair with this row gains
-    eta: np.ndarray  # the second derivative of the dual
+    g: np.ndarray  # gradient of the dual plus exclude_offset
+    exclude_offset: np.ndarray  # large if the row is not in the working set, else 0
+    can_decrease: np.ndarray  # 1 if a > 0 and the row is cached, else 0
+    gain: np.ndarray  # decrease of the dual by the pair with this row
+    eta: np.ndarray  # second derivative of the dual
 
 
 @jit(fastmath=LANES)
-def _smo(held, dual, work, s, unit, tol, pairs):
-    """The alpha step (6): move weight from row j to row i, pair after pair, until the gradient
-    where there is weight is nowhere above the smallest one by more than tol. Unless fixed, s
-    follows (7). Gradients times `unit` are of a size for single precision, in which gains are
-    compared. Returns s and the number of pairs."""
-    table, where, diag = held
+def _smo(cached, dual, state, s, unit, tol, max_pairs):
+    """Alpha step (6): move weight from row j to row i, pair after pair, until no gradient of a row
+    with weight exceeds the smallest one by more than tol.
+
+    Overwrites the state. Unless fixed, s follows (7). `unit` scales gradients for the comparison
+    of gains in single precision. Returns s and the number of pairs.
+    """
+    table, slot, diag = cached
     c = dual.c
-    a, g, far, live, gain, eta = work
+    a, g, exclude_offset, can_decrease, gain, eta = state
     n = len(a)
     bits = gain.view(np.int32)
     order = g.view(np.int64)
     i = -1
-    since = 1
-    for pair in range(pairs):
-        # With a new s, all second derivatives and the smallest gradient are new.
+    since_update = 1
+    for pair in range(max_pairs):
+        # After a change of s: all second derivatives and the smallest gradient.
         if i < 0:
             h = 0.5 / s
             i = 0
             for k in range(n):
                 eta[k] = diag[k] * h + c[k]
-                live[k] = 1.0 if a[k] > 0.0 and where[k] >= 0 else 0.0
+                can_decrease[k] = 1.0 if a[k] > 0.0 and slot[k] >= 0 else 0.0
                 if g[k] < g[i]:
                     i = k
 
-        # Row i has the smallest gradient; row j is the one that gains most together with it.
+        # Row i has the smallest gradient; row j gains most together with it.
         low = g[i]
-        q_i = table[where[i]]
+        q_i = table[slot[i]]
         top = np.int32(0)
         start = 0
         for first in range(0, n, TILE):
-            part = slice(first, first + TILE)
-            best = _gains(g[part], live[part], eta[part], q_i[part], low, unit, eta[i], h,
-                          gain[part], bits[part])  # fmt: skip
+            tile = slice(first, first + TILE)
+            best = _pair_gains(g[tile], can_decrease[tile], eta[tile], q_i[tile], low, unit,
+                               eta[i], h, gain[tile], bits[tile])  # fmt: skip
             if best > top:
                 top = best
                 start = first
         j = start
-        while bits[j] != top and j < n - 1:  # It ends in time, whatever the numbers are.
+        while bits[j] != top and j < n - 1:  # The bound holds for NaN, too.
             j += 1
 
-        # The dual is solved when no gradient with weight is above the smallest by more than tol.
+        # Optimality: gradients of rows with weight are within tol of the smallest.
         solved = top == 0
         if g[j] - low <= tol and not solved:
             high = low
             for k in range(n):
-                if live[k] > 0 and g[k] > high:
+                if can_decrease[k] > 0 and g[k] > high:
                     high = g[k]
             solved = high - low <= tol
-        if solved and (dual.fixed or since == 0):
+        if solved and (dual.fixed or since_update == 0):
             return s, pair
-        if not dual.fixed and (solved or since == FOLLOW):
-            s = _follow(dual, work, s)
+        if not dual.fixed and (solved or since_update == MULTIPLIER_EVERY):
+            s = _update_multiplier(dual, state, s)
             i = -1
-            since = 0
+            since_update = 0
             continue
 
-        # The step to the minimum along the pair, or to where row j has no weight left.
-        q_j = table[where[j]]
-        move = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
-        if not move < a[j]:
-            move = a[j]
-            live[j] = 0.0
-        a[i] += move
-        a[j] -= move
-        live[i] = 1.0
+        # Step to the minimum along the pair, or to a_j = 0.
+        q_j = table[slot[j]]
+        step = (g[j] - low) / (h * (diag[i] + diag[j] - 2.0 * q_i[j]) + c[i] + c[j])
+        if not step < a[j]:
+            step = a[j]
+            can_decrease[j] = 0.0
+        a[i] += step
+        a[j] -= step
+        can_decrease[i] = 1.0
 
-        # The gradient after the step; the next i has the smallest.
-        g[i] += move * c[i]
-        g[j] -= move * c[j]
-        lowest = np.int64(ORDER)
+        # Gradient after the step; its smallest entry is the next i.
+        g[i] += step * c[i]
+        g[j] -= step * c[j]
+        lowest = np.int64(INT_ORDER)
         start = 0
         for first in range(0, n, TILE):
-            part = slice(first, first + TILE)
-            least = _shift(g[part], order[part], q_i[part], q_j[part], move * h)
+            tile = slice(first, first + TILE)
+            least = _update_gradient(g[tile], order[tile], q_i[tile], q_j[tile], step * h)
             if least < lowest:
                 lowest = least
                 start = first
         i = start
-        while order[i] ^ ((order[i] >> 63) & ORDER) != lowest and i < n - 1:
+        while order[i] ^ ((order[i] >> 63) & INT_ORDER) != lowest and i < n - 1:
             i += 1
-        since += 1
-    return s, pairs
+        since_update += 1
+    return s, max_pairs
 
 
-@jit(fastmath=LANES, inline="always")  # Two copies of it might sum up in different orders.
-def _follow(dual, work, s):
-    """The lambda step (7): the best s for these a, so that |w| <= 1. The gradient is made that of
-    the new s."""
-    a, g, far = work.a, work.g, work.far
+@jit(fastmath=LANES, inline="always")  # Two copies might sum in different orders.
+def _update_multiplier(dual, state, s):
+    """Lambda step (7): return the best s for the current a, so that |w| <= 1. Updates g to it."""
+    a, g, exclude_offset = state.a, state.g, state.exclude_offset
     c, lin = dual.c, dual.lin
     square = dual.square
     for k in range(len(a)):
-        square += a[k] * ((g[k] - c[k] * a[k] - far[k]) * (2.0 * s) + lin[k])
+        square += a[k] * ((g[k] - c[k] * a[k] - exclude_offset[k]) * (2.0 * s) + lin[k])
     new = max(dual.least, 0.5 * math.sqrt(max(square, 0.0)))
     ratio = s / new
     for k in range(len(a)):
-        rest = c[k] * a[k] + far[k]
+        rest = c[k] * a[k] + exclude_offset[k]
         g[k] = (g[k] - rest) * ratio + rest
     return new
 
 
 @jit(inner=True, fastmath=LANES)
-def _gains(g, live, eta, q_i, low, unit, eta_i, h, gain, bits):
-    """What each pair (i, k) gains, for a tile of k; the largest as the integer of its bits,
-    which order floats >= 0 and whose maximum vectorises."""
+def _pair_gains(g, can_decrease, eta, q_i, low, unit, eta_i, h, gain, bits):
+    """Fill the gains of the pairs (i, k), k in a tile; return the bits of the largest one."""
     twice = np.float32(2.0 * h)
     for k in range(len(g)):
         fall = np.float32((g[k] - low) * unit)
         value = fall * fall / (eta_i + eta[k] - twice * np.float32(q_i[k]))
-        gain[k] = value if live[k] > 0 else np.float32(0.0)
+        gain[k] = value if can_decrease[k] > 0 else np.float32(0.0)
     best = np.int32(0)
-    for k in range(len(bits)):
+    for k in range(len(bits)):  # Bits of floats >= 0 have their order, and this vectorises.
         best = max(best, bits[k])
     return best
 
 
 @jit(inner=True, fastmath=LANES)
-def _shift(g, bits, q_i, q_j, step):
-    """Move a tile of the gradient; its smallest, as an integer in the order of the floats."""
+def _update_gradient(g, bits, q_i, q_j, step):
+    """Update a tile of the gradient; return its smallest entry as an integer of the same order."""
     for k in range(len(g)):
         g[k] += step * (np.float64(q_i[k]) - np.float64(q_j[k]))
-    best = np.int64(ORDER)
+    best = np.int64(INT_ORDER)
     for k in range(len(bits)):
-        best = min(best, bits[k] ^ ((bits[k] >> 63) & ORDER))
+        best = min(best, bits[k] ^ ((bits[k] >> 63) & INT_ORDER))
     return best
 
 
-def _visit(rows, dual, a, Qa, s, tol, pairs):
-    """SMO on one member, among the rows of its sample; a and Qa = Q a are updated. Returns s and
-    how many pairs were left."""
-    c, lin = dual.c, dual.lin
-    outside = c == 0
-    goal = tol
-    while pairs > 0:
-        g = (Qa + lin) * (0.5 / s) + c * a
-        unit = 1.0 / max(abs(g).max(), NONZERO)
-        out = outside
-
-        # Where not all rows of Q fit, work on those that violate most.
-        if not rows.complete:
-            few = max(1, len(rows.table) // 4)
-            known = np.flatnonzero(c)
-            order = known[g[known].argsort()]
-            losing = order[a[order] > 0][-few:]
-            worst = g[losing[-1]] - g[order[0]]
-            if worst <= tol:
-                break
-            rows.load(np.union1d(order[:few], losing))
-            goal = max(tol, DEEPER * worst)
-            out = outside | (rows.where < 0)
-
-        # `far` is above all gradients that the other rows can have, also when s falls.
-        high = a.sum() * rows.diag.max() + abs(lin).max()
-        far = np.where(out, 8.0 * (1.0 / unit + high / (dual.least or s)), 0.0)
-        g += far
-        work = _Work(a, g, far, *rows.space)
-        s, moved = _smo(rows.held, dual, work, s, unit, goal, pairs)
-        np.subtract((g - c * a - far) * (2.0 * s), lin, out=Qa)
-        pairs -= moved
-        if rows.complete:
-            break
-    return s, pairs
-
-
-# -- Algorithm 1 over the members -----------------------------------------------------------------
-VISIT = 20  # A visit ends after this many pairs for each row.
-WEAK = 1e-6  # This times the mean |phi(x)|^2 is the proximal term of members that nothing holds.
-FIRST = 0.01  # The first tolerance on the gradient is this times nu; rho is at least nu / 2.
-NEXT = 0.3  # Each next tolerance is at most this part of the last one.
-GOAL = 0.1  # A round aims at this part of the gap asked for, about quadratic in the tolerance.
-UNMOVED = 0.01  # Members are settled when a round moves them by less than this part of tol.
-SLOW = 0.5  # They are, too, where it still moves them by more than this part of the last way.
-ROUGH = 1e-4  # From this tol on products in single precision are tried.
-NEWTON_EVERY = 10  # Where rounds go on for this many iterations, faster methods are tried.
-POLISH_UNKNOWNS = 200  # Up to so many, Newton's method ends the fit: it is exact to rounding.
-
-
-def _round(rows, problem, a, Qa, b, M, lam, tol):
-    """Visit every member once, all arrays in place; True if some visit ended before its goal."""
-    weak = WEAK * rows.diag.mean()
-    eps = weak if problem.sigma < weak else 0.0
-    least = problem.sigma + eps
-    sum_b = b.sum(axis=0)
-    sum_M = M.sum(axis=0)
-    short = False
-    for t in range(len(a)):
-        # What pulls the member: the others, and with eps its own last place.
-        q = eps * b[t] - problem.mu * (sum_b - b[t])
-        Mq = eps * M[t] - problem.mu * (sum_M - M[t])
-
-        # Equations (6) and (7): its dual variables and its multiplier.
-        dual = _Dual(problem.c[t], 2.0 * Mq, 4.0 * float(q @ Mq), least, False)
-        start = least + float(lam[t])
-        s, left = _visit(rows, dual, a[t], Qa[t], start, tol, VISIT * a.shape[1])
-        lam[t] = max(s - least, 0.0)
-        short = short or left == 0
-
-        # Equation (5): the member itself.
-        sum_b -= b[t]
-        sum_M -= M[t]
-        b[t] = (0.5 * a[t] + q) / s
-        M[t] = (0.5 * Qa[t] + Mq) / s
-        sum_b += b[t]
-        sum_M += M[t]
-    return short
-
-
-def _solve(rows, problem, tol, max_iter, paper, report, b=None):
-    """Algorithm 1 from members b, or from 0, with a certificate after each round. `paper` leaves
-    out faster methods and goes on while each round moves the members much less than the last.
-    Returns lam, rho, inner products, b and a of the members with the best certificate."""
-    T, n = problem.p.shape
-    a = problem.total * problem.p / problem.p.sum(axis=1)[:, None]
-    b = np.zeros((T, n)) if b is None else b.copy()
-    Qa, M = rows.times(a, b)
-    lam = np.ones(T)
-    delta = FIRST * problem.nu
-    last = best = np.inf
-    rough = tol >= ROUGH and rows.complete and rows.table.dtype == np.float32
-    slow = polish = stopped = False
-    iteration = 0
-    state = members = ()
-
-    def tick(*_):
-        """Count a round, or a step of a faster method; True when the fit has to end."""
-        nonlocal iteration, stopped
-        iteration += 1
-        stopped = report(iteration, *state) or iteration >= max_iter
-        return stopped
-
-    shortcut = _Shortcut(rows, problem, GOAL * tol, max_iter, tick)
-    while not stopped:
-        # A faster method, or one round over the members.
-        old_b = b.copy()
-        old_M = M.copy()
-        short = False
-        found = shortcut(a, b, M, lam, state[0], polish) if slow else None
-        if stopped:
-            break
-        if found:
-            a, b, lam = found
-        else:
-            short = _round(rows, problem, a, Qa, b, M, lam, delta)
-
-        # Certify, with products in single precision as long as these are good enough.
-        while True:
-            Qa, M = rows.times(a, b, exact=not rough)
-            proof = _rows_certificate(rows, problem, a, Qa, b, M, lam, SINGLE if rough else EPS)
-            if not rough or proof.lost <= GOAL * tol * abs(proof.objective):
-                break
-            rough = False
-        size = abs(proof.objective)
-        if paper or not proof.gap / size >= best:
-            best = proof.gap / size
-            state = proof.objective, best, proof.lost / size
-            members = lam.copy(), proof.rho, proof.gram, b * proof.scale[:, None], a.copy()
-
-        # Stop when the gap is small enough, or when what is left of it is rounding.
-        change = float(((b - old_b) * (M - old_M)).sum())
-        unmoved = change <= (UNMOVED * tol) ** 2 * float((b * M).sum())
-        settled = unmoved or change > SLOW**2 * last
-        good = proof.gap <= tol * size
-        polish = good and not paper and not slow and np.count_nonzero(a) <= POLISH_UNKNOWNS
-        done = good and not polish and (settled or not paper)
-        if tick() or done or proof.lost > max(0.5 * proof.gap, tol * size):
-            break
-
-        # Go on, more exactly.
-        slow = polish or not paper and (slow or short or iteration % NEWTON_EVERY == 0)
-        delta = delta * min(NEXT, math.sqrt(GOAL * tol * size / proof.gap))
-        last = change
-    return members
-
-
-# -- the certificate ------------------------------------------------------------------------------
-SINGLE = 2.0**-23  # This is the same in single precision.
-OFF = 16.0  # So many roundings of the terms of a sum are counted as not cancelling.
+# -- certificate ----------------------------------------------------------------------------------
+ROUNDINGS = 16.0  # Roundings of the terms of a sum that are assumed not to cancel.
 
 
 class _Certificate(NamedTuple):
-    """What is proved of some members."""
+    """Objective of some members and its distance to a lower bound of the problem."""
 
     objective: float
-    gap: float  # to a lower bound of the problem, rounding included
-    lost: float  # the part of the gap that is rounding
+    gap: float  # rounding included
+    rounding_error: float  # contained in the gap
     rho: np.ndarray
-    gram: np.ndarray  # the inner products of the members
-    scale: np.ndarray  # what brings each member into |w| <= 1
+    gram: np.ndarray  # inner products of the members
+    scale: np.ndarray  # factor of each member that brings it into |w| <= 1
+
+    @property
+    def relative_gap(self):
+        return self.gap / abs(self.objective)
 
 
-def _certificate(problem, a, u, w, M, lam, sizes, length=1.0, off=OFF * EPS):
-    """The objective at the members w, scaled into |w| <= 1, and its gap to the better of two lower
-    bounds.
+class _Solution(NamedTuple):
+    """Members with their certificate: w (T, n) are coefficients b, or (T, r) explicit vectors."""
 
-    Members and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner
-    products: coefficients and values at each x, the lengths of whose phi are given, or with
-    explicit phi twice the same. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the same
-    with b or of |w|^2: values are off by the part `off` of them where roundings are independent.
+    certificate: _Certificate
+    lam: np.ndarray
+    w: np.ndarray
+    a: np.ndarray
+
+
+def _certificate(problem, a, u, w, M, lam, sizes, length=1.0, rounding=EPS):
+    """Certificate of the members w, scaled into |w| <= 1, by the better of two lower bounds.
+
+    w and u = sum_i a_i y_i phi(x_i) are pairs of arrays whose products are the inner products:
+    coefficients and values at each x, whose phi have the given lengths, or with explicit phi twice
+    the vectors. `sizes` are the roots of sum_i a_i^2 |phi(x_i)|^2, and of the sum with b or of
+    |w|^2: values have errors of ROUNDINGS * rounding of them if roundings are independent.
     """
     p, total, mu, own = problem.p, problem.total, problem.mu, problem.own
+    off = ROUNDINGS * rounding
     A, B = sizes
 
     # The objective at the scaled members, each with its best rho.
     gram = w[0] @ w[1].T
     scale = 1.0 / np.sqrt(np.maximum(gram.diagonal() + off * B**2, 1.0))
     M = M * scale[:, None]
-    w = [part * scale[:, None] for part in w]
+    w = [factor * scale[:, None] for factor in w]
     gram = gram * np.outer(scale, scale)
     B = B * scale
     rho = _best_rho(M, p, total)
@@ -463,240 +327,197 @@ def _certificate(problem, a, u, w, M, lam, sizes, length=1.0, off=OFF * EPS):
     objective = loss - total * rho.sum() + penalty
     slack = 0.5 * (a**2 / np.where(p > 0, p, np.inf)).sum()
 
-    # First bound: the penalty is above its tangent at these members, and what is left is least
-    # on the unit spheres.
-    rest = [x - 2.0 * (own * part + mu * part.sum(axis=0)) for x, part in zip(u, w, strict=True)]
+    # First bound: the penalty is above its tangent at w; the rest is minimal on the unit spheres.
+    rest = [x - 2.0 * (own * y + mu * y.sum(axis=0)) for x, y in zip(u, w, strict=True)]
     square = np.maximum((rest[0] * rest[1]).sum(axis=1), 0.0)
     size = np.sqrt(((length * rest[0]) ** 2).sum(axis=1))
-    blur = off * (A + 2.0 * own * B)
-    blur = blur + 2.0 * off * mu * B.sum()
-    reach = np.sqrt(square + 2.0 * size * blur + blur**2)
-    bound = -penalty - reach.sum()
-    blurred = (reach - np.sqrt(square)).sum()
+    rounding_bound = off * (A + 2.0 * own * B)
+    rounding_bound = rounding_bound + 2.0 * off * mu * B.sum()
+    norm = np.sqrt(square + 2.0 * size * rounding_bound + rounding_bound**2)
+    bound = -penalty - norm.sum()
+    bound_error = (norm - np.sqrt(square)).sum()
 
-    # Second bound: the dual at these multipliers of the norm bounds.
+    # Second bound: the dual at the multipliers lam of the norm bounds.
     d = own + lam
     if d.min() > NEGLIGIBLE * (d.max() + mu):
         U = u[0] @ u[1].T / np.outer(d, d)
         least = (U.diagonal() * d).sum() - mu * U.sum() / (1.0 + mu * (1.0 / d).sum())
         size = np.sqrt(((length * u[0]) ** 2).sum(axis=1))
-        blur = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
-        if -0.25 * least - lam.sum() - blur > bound:
-            bound = -0.25 * least - lam.sum() - blur
-            blurred = blur
+        rounding_bound = 0.25 * (off * A * (2.0 * size + off * A) / d).sum()
+        if -0.25 * least - lam.sum() - rounding_bound > bound:
+            bound = -0.25 * least - lam.sum() - rounding_bound
+            bound_error = rounding_bound
 
-    # What rounding may have changed counts as part of the gap.
-    lost = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
-    lost += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
-    gap = max(objective + slack - bound, blurred) + lost
-    return _Certificate(float(objective), float(gap), float(lost + blurred), rho, gram, scale)
-
-
-def _rows_certificate(rows, problem, a, Qa, b, M, lam, rounding):
-    """The certificate of members given by coefficients b, from products of this rounding."""
-    sizes = [np.sqrt(part**2 @ abs(rows.diag)) for part in (a, b)]
-    length = np.sqrt(abs(rows.diag[rows.order[rows.starts]]))
-    u = rows.merged(a, Qa)
-    w = rows.merged(b, M)
-    return _certificate(problem, a, u, w, M, lam, sizes, length, OFF * rounding)
+    # Rounding errors count as part of the gap.
+    error = off * (A @ B + own * B @ B + mu * B.sum() ** 2)
+    error += 4.0 * EPS * (loss + total * abs(rho).sum() + penalty + slack)
+    gap = max(objective + slack - bound, bound_error) + error
+    return _Certificate(float(objective), float(gap), float(error + bound_error), rho, gram, scale)
 
 
 def _best_rho(M, p, total):
-    """Minimise -total rho + sum_i p_i (rho - M_i)_+^2 / 2 for each member: Newton's method from
-    above."""
+    """Minimiser (T,) of -total rho + sum_i p_i (rho - M_i)_+^2 / 2, by Newton from above."""
     rho = M.max(axis=1) + total / p.sum(axis=1)
     while True:
-        below = np.where(M <= rho[:, None], p, 0.0)  # It is never empty, however large M is.
+        below = np.where(M <= rho[:, None], p, 0.0)  # Never empty, however large M is.
         new = (total + (below * M).sum(axis=1)) / below.sum(axis=1)
         if not (new < rho).any():
             return rho
         rho = np.minimum(new, rho)
 
 
-# -- kernel values, and the rows of Q that are held -----------------------------------------------
-KERNEL_VALUES = 2**16  # So many values are computed at a time: they stay in the cache.
-THREAD_VALUES = 2**19  # A thread has to have this many values to be worth its start.
-SHARED_VALUES = 2**18  # Several threads take so many at a time: they wait for each other less.
-FITS = 1e30  # Squared distances between rows of less squared length are finite in single precision.
-LONG = 300.0  # Above this gamma (|x|^2 + |z|^2), of centred rows, |x - z|^2 is a sum of squares.
-FADED = 60.0  # A value below exp(-FADED) needs no such care.
-LOST = 1e-14  # Products may be off by this part of gamma (|x|^2 + |z|^2).
-LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # They sum to log 2.
-NO_FRACTION = 1.5 * 2.0**52  # A float of this size has no fraction: adding it rounds.
-NEGATIVE = 1e-12  # An eigenvalue below minus this part of the trace is no rounding.
+# -- kernel values and the cache of rows of Q -----------------------------------------------------
+CHUNK_VALUES = 2**16  # Kernel values per chunk on one thread: they stay in the processor's cache.
+THREAD_CHUNK_VALUES = 2**18  # Per chunk on several threads, which then wait for each other less.
+MIN_VALUES_PER_THREAD = 2**19  # Below, starting a thread costs more than it saves.
+CANCELLATION_LIMIT = 300.0  # Above this gamma (|x|^2 + |z|^2), |x - z|^2 is summed by coordinates,
+EXP_NEGLIGIBLE = 60.0  # unless the kernel value is below exp(-60)
+PRODUCT_ERROR = 1e-14  # in spite of this error relative to gamma (|x|^2 + |z|^2).
+NEGATIVE = 1e-12  # Eigenvalues above -1e-12 * trace count as rounding.
 
 
-class _Team:
-    """Threads that share work on chunks of kernel values."""
-
-    def __init__(self, threads=1):
-        self.threads = threads
-        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def chunks(self, n, width=None):
-        """Slices of n rows, as many rows as their kernel values with `width` others allow."""
-        return _chunks(n, width, KERNEL_VALUES if self.pool is None else SHARED_VALUES)
-
-    def share(self, work, parts):
-        """[work(some of the parts) for each thread]; neighbours go to different threads."""
-        if self.pool is None:
-            return [work(parts)]
-        parts = list(parts)
-        jobs = [self.pool.submit(_quiet, work, parts[k :: self.threads])
-                for k in range(self.threads)]  # fmt: skip
-        return [job.result() for job in jobs]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self.pool is not None:
-            self.pool.shutdown()
+def _chunks(n, width=None, n_threads=1):
+    """Slices of n rows whose kernel values with `width` rows, default n, form one chunk."""
+    values = CHUNK_VALUES if n_threads == 1 else THREAD_CHUNK_VALUES
+    size = max(8, values // (width or n))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
-def _quiet(work, parts):
-    """work(parts), in a thread that does not tell of overflows."""
-    with np.errstate(all="ignore"):
-        return work(parts)
+def _run_threads(function, chunks, n_threads):
+    """[function(chunks of thread k) for each k]; neighbours go to different threads."""
+
+    def run(k):
+        with np.errstate(all="ignore"):  # Threads do not inherit NumPy's error state.
+            return function(chunks[k::n_threads])
+
+    if n_threads == 1:
+        return [function(chunks)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(run, range(n_threads)))
 
 
-ALONE = _Team()
+def _kernel_unit(diag):
+    """Power of 4 near the largest k(x, x) + 1: in units of it, no kernel overflows a float32."""
+    return 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), NONZERO)))
 
 
-class _Rows:
-    """Rows of Q = yy' * (k + 1) / unit: all, or as many as fit and were used last. The unit, a
-    power of 4, makes the largest k(x, x) + 1 about 1: no kernel is too large for a float32."""
+class _KernelCache:
+    """LRU cache of rows of Q = yy' * (k + 1) / unit, complete if all n rows fit."""
 
-    def __init__(
-        self, kernel_to_X, X, y, diag, megabytes, dtype, squares=None, gamma=None, team=ALONE
-    ):
-        """The whole table where it fits; for the rbf kernel it may come as squared distances."""
+    def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, n_threads=1):
         n = y.size
-        self.team = team
-        slots = _slots(n, megabytes, dtype)
+        n_slots = min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
         self.kernel_to_X = kernel_to_X
         self.X = X
         self.y = y
-        self.unit = 4.0 ** math.floor(0.5 * math.log2(max(diag.max(), NONZERO)))
+        self.n_threads = n_threads
+        self.unit = _kernel_unit(diag)
         self.diag = diag / self.unit
-        self.table = np.empty((slots, n), dtype) if squares is None else squares
-        self.where = np.full(n, -1)
-        self.held = _Held(self.table, self.where, self.diag)
-        self.space = tuple(np.empty((3, n), np.float32))
-        self.used = np.zeros(slots, np.int64)
+        self.table = np.empty((n_slots, n), dtype)
+        self.slot = np.full(n, -1)
+        self.cached = _CachedRows(self.table, self.slot, self.diag)
+        self.buffers = tuple(np.empty((3, n), np.float32))
+        self.last_use = np.zeros(n_slots, np.int64)
         self.clock = 0
-        self.complete = slots == n
-        self.order, self.starts = self._equal_rows()
+        self.complete = n_slots == n
+        self.order, self.starts = self._group_equal_rows()
         if self.complete:
-            self._fill(squares, gamma)
-            self.where[:] = np.arange(n)
+            self._fill()
+            self.slot[:] = np.arange(n)
 
-    def _equal_rows(self):
-        """An order that puts equal x side by side, and where in it each x starts."""
+    def _group_equal_rows(self):
+        """Order (n,) that puts equal x side by side, and the start of each x in it."""
         n, d = self.X.shape
-        if d >= n:  # This may be a given kernel matrix, whose rows are no x.
+        if d >= n:  # X may be a given kernel matrix, whose rows are no x.
             return np.arange(n), np.arange(n)
         order = (self.X * np.sqrt(np.arange(1.0, d + 1.0))).sum(axis=1).argsort()
         new = (self.X[order[1:]] != self.X[order[:-1]]).any(axis=1)
         return order, np.flatnonzero(np.append(True, new))
 
-    def _fill(self, squares, gamma):
-        """All of the table, the upper half from kernel values."""
+    def _fill(self):
+        """Fill the table: the upper half by kernel values, the lower half by copies."""
         n = self.y.size
+        table = self.table
 
-        def upper(parts):
-            for part in parts:
-                if squares is None:
-                    block = self.compute(part, self.table.dtype, part.start)
-                else:  # The squared distances are there: the kernel's width has needed them.
-                    block = -gamma * squares[part, part.start :].astype(np.float64)
-                    block = self.signed(_exp_plus_1(block), part, part.start)
-                self.table[part, part.start :] = block
-                end = -(-part.stop // TILE) * TILE
-                self.table[part.stop : end, part] = self.table[part, part.stop : end].T
+        def upper(chunks):
+            for rows in chunks:
+                table[rows, rows.start :] = self.compute(rows, table.dtype, rows.start)
+                end = -(-rows.stop // TILE) * TILE
+                table[rows.stop : end, rows] = table[rows, rows.stop : end].T
 
-        def lower(firsts):
-            for i in firsts:
+        def lower(starts):  # Tiles stay in the processor's cache.
+            for i in starts:
                 for j in range(0, i, TILE):
-                    low = slice(i, i + TILE)
-                    high = slice(j, j + TILE)
-                    self.table[low, high] = self.table[high, low].T
+                    table[i : i + TILE, j : j + TILE] = table[j : j + TILE, i : i + TILE].T
 
-        # The lower half is copied in squares that stay in the cache.
-        self.team.share(upper, self.team.chunks(n))
-        self.team.share(lower, range(TILE, n, TILE))
+        _run_threads(upper, _chunks(n, n, self.n_threads), self.n_threads)
+        _run_threads(lower, range(TILE, n, TILE), self.n_threads)
 
     def load(self, wanted):
-        """Have these rows in the table, new ones where the longest unused were."""
+        """Load the wanted rows into the table in place of the least recently used ones."""
         self.clock += 1
-        held = self.where[wanted]
+        held = self.slot[wanted]
         missing = wanted[held < 0]
-        self.used[held[held >= 0]] = self.clock
-        slots = self.used.argsort(kind="stable")[: missing.size]
-        self.where[np.isin(self.where, slots)] = -1
+        self.last_use[held[held >= 0]] = self.clock
+        free = self.last_use.argsort(kind="stable")[: missing.size]
+        self.slot[np.isin(self.slot, free)] = -1
 
-        def fill(parts):
-            for part in parts:
-                self.table[slots[part]] = self.compute(missing[part], self.table.dtype)
+        def fill(chunks):
+            for rows in chunks:
+                self.table[free[rows]] = self.compute(missing[rows], self.table.dtype)
 
-        self.team.share(fill, self.team.chunks(missing.size, self.y.size))
-        self.where[missing] = slots
-        self.used[slots] = self.clock
+        _run_threads(fill, _chunks(missing.size, self.y.size, self.n_threads), self.n_threads)
+        self.slot[missing] = free
+        self.last_use[free] = self.clock
 
-    def compute(self, part, dtype=np.float64, first=0):
-        """These rows, from column `first` on."""
-        return self.signed(self.kernel_to_X(self.X[part], dtype, first), part, first)
-
-    def signed(self, block, part, first):
-        """Rows of k + 1, in place as rows of Q."""
-        block *= (self.y[part, None] / self.unit).astype(block.dtype)
+    def compute(self, rows, dtype=np.float64, first=0):
+        """Rows of Q, columns from `first` on, from new kernel values."""
+        block = self.kernel_to_X(self.X[rows], dtype, first)
+        block *= (self.y[rows, None] / self.unit).astype(block.dtype)
         block *= self.y[first:].astype(block.dtype)
-        numbers = np.arange(self.y.size)[part] - first
-        block[np.arange(len(block)), numbers] = self.diag[part]
+        numbers = np.arange(self.y.size)[rows] - first
+        block[np.arange(len(block)), numbers] = self.diag[rows]
         return block
 
-    def times(self, *parts, exact=False):
-        """Q b for each row b of the parts, from the table or from exact kernel values."""
-        B = np.concatenate(parts)
-        held = self.complete and not (exact and self.table.dtype == np.float32)
+    def multiply(self, *vectors, exact=False):
+        """Q b for each row b of each array (T, n), from the table or from exact kernel values."""
+        B = np.concatenate(vectors)
+        use_table = self.complete and not (exact and self.table.dtype == np.float32)
 
         def add(chunks):
             out = np.zeros(B.shape)
-            for part in chunks:
-                if held:
-                    out += B[:, part].astype(self.table.dtype) @ self.table[part]
-                else:  # Q is symmetric, so that each value serves twice.
-                    block = self.compute(part, np.float64, part.start)
-                    out[:, part.start :] += B[:, part] @ block
-                    out[:, part] += B[:, part.stop :] @ block[:, len(block) :].T
+            for rows in chunks:
+                if use_table:
+                    out += B[:, rows].astype(self.table.dtype) @ self.table[rows]
+                else:  # Q is symmetric: each value serves twice.
+                    block = self.compute(rows, np.float64, rows.start)
+                    out[:, rows.start :] += B[:, rows] @ block
+                    out[:, rows] += B[:, rows.stop :] @ block[:, len(block) :].T
             return out
 
-        out, *others = self.team.share(add, self.team.chunks(B.shape[1]))
+        n = B.shape[1]
+        out, *others = _run_threads(add, _chunks(n, n, self.n_threads), self.n_threads)
         for other in others:
             out += other
-        return np.split(out, np.cumsum([len(b) for b in parts])[:-1])
+        return np.split(out, np.cumsum([len(b) for b in vectors])[:-1])
 
-    def merged(self, b, Qb):
-        """Coefficients and margins with one entry for all rows with the same x: their phi cancel
-        exactly, and products of the two are inner products as before."""
+    def merge_equal_rows(self, b, Qb):
+        """b and Qb with one entry per distinct x, so that phi of equal x cancel exactly."""
         signed = np.add.reduceat((b * self.y)[:, self.order], self.starts, axis=1)
         first = self.order[self.starts]
         return signed, Qb[:, first] * self.y[first]
 
-
-def _slots(n, megabytes, dtype):
-    """How many of the n rows of Q fit."""
-    return min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
-
-
-def _chunks(n, width=None, values=KERNEL_VALUES):
-    """Slices of n rows, so many that their kernel values with `width` others stay in the cache."""
-    size = max(8, values // (width or n))
-    return (slice(first, min(first + size, n)) for first in range(0, n, size))
+    def certificate(self, problem, a, Qa, b, M, lam, rounding):
+        """Certificate of members with coefficients b, from products of the given rounding."""
+        sizes = [np.sqrt(x**2 @ abs(self.diag)) for x in (a, b)]
+        length = np.sqrt(abs(self.diag[self.order[self.starts]]))
+        u = self.merge_equal_rows(a, Qa)
+        w = self.merge_equal_rows(b, M)
+        return _certificate(problem, a, u, w, M, lam, sizes, length, rounding)
 
 
 def _kernel_to(kind, Z, gamma, degree, coef0):
-    """The function of X that gives k(X, Z[first:]) + 1; a precomputed X is k(X, Z) already."""
+    """Return the function (X, dtype, first) -> k(X, Z[first:]) + 1; precomputed X is k(X, Z)."""
     if kind == "precomputed":
         return lambda X, dtype, first=0: (X[:, first:] + 1.0).astype(dtype, copy=False)
 
@@ -711,103 +532,63 @@ def _kernel_to(kind, Z, gamma, degree, coef0):
 
         return polynomial
 
-    # All of -gamma |x - z|^2 comes out of one product of longer vectors.
+    # One product of longer vectors gives -gamma |x - z|^2.
     centre = Z.mean(axis=0)
     root = math.sqrt(2.0 * gamma)
-    short = root * (Z - centre)
-    others = 0.5 * (short**2).sum(axis=1)
-    longest = others.max(initial=0.0)
-    right = np.ascontiguousarray(np.column_stack((short, np.ones(len(Z)), -others)).T)
+    scaled_Z = root * (Z - centre)
+    squares_Z = 0.5 * (scaled_Z**2).sum(axis=1)
+    largest = squares_Z.max(initial=0.0)
+    right = np.ascontiguousarray(np.column_stack((scaled_Z, np.ones(len(Z)), -squares_Z)).T)
 
     def rbf(X, dtype, first=0):
-        short = root * (X - centre)
-        squares = 0.5 * (short**2).sum(axis=1)
-        left = np.column_stack((short, -squares, np.ones(len(X))))
+        scaled = root * (X - centre)
+        squares = 0.5 * (scaled**2).sum(axis=1)
+        left = np.column_stack((scaled, -squares, np.ones(len(X))))
         values = left @ right[:, first:]
-        if squares.max(initial=0.0) + longest > LONG:
-            _near(values, X, Z[first:], gamma, squares, others[first:])
-        return _exp_plus_1(values).astype(dtype, copy=False)
+        if squares.max(initial=0.0) + largest > CANCELLATION_LIMIT:
+            _sum_by_coordinates(values, X, Z[first:], gamma, squares, squares_Z[first:])
+        np.minimum(values, 0.0, out=values)  # Rounding may leave values above 0.
+        np.exp(values, out=values)
+        values += 1.0
+        return values.astype(dtype, copy=False)
 
     return rbf
 
 
 @jit(nogil=True)
-def _near(values, X, Z, gamma, squares, others):
-    """Replace -gamma |x - z|^2 by the sum over its coordinates wherever the products of long rows
-    may have left an error that the exponential would show."""
+def _sum_by_coordinates(values, X, Z, gamma, squares, squares_Z):
+    """Overwrite values = -gamma |x - z|^2 by sums over coordinates if the cancellation in products
+    of long rows would show in the exponential."""
     for i in range(len(X)):
         for j in range(len(Z)):
-            size = squares[i] + others[j]
-            if size > LONG and values[i, j] > -FADED - LOST * size:
+            size = squares[i] + squares_Z[j]
+            error = PRODUCT_ERROR * size
+            if size > CANCELLATION_LIMIT and values[i, j] > -EXP_NEGLIGIBLE - error:
                 total = 0.0
                 for k in range(X.shape[1]):
                     total += (X[i, k] - Z[j, k]) ** 2
                 values[i, j] = -gamma * total
 
 
-def _exp_plus_1(values):
-    """exp(values) + 1, in place."""
-    flat = values.reshape(-1)
-    _exp(flat, np.empty(flat.size))
-    values += 1.0
-    return values
-
-
-@jit(nogil=True, fastmath={"contract"})
-def _exp(x, whole):
-    """x = exp(x) for x <= 0, to 2 units in the last place: four times as fast as NumPy's. What is
-    above 0 by rounding counts as 0."""
-    for k in range(len(x)):
-        # x = power log 2 + r; the last bits of `whole` are the power.
-        value = min(max(x[k], -700.0), 0.0)
-        whole[k] = value * (1.0 / LOG2_HIGH) + NO_FRACTION
-        power = whole[k] - NO_FRACTION
-        r = value - power * LOG2_HIGH - power * LOG2_LOW
-
-        # exp(r) by its series.
-        series = 1.0 / 479001600.0
-        series = series * r + 1.0 / 39916800.0
-        series = series * r + 1.0 / 3628800.0
-        series = series * r + 1.0 / 362880.0
-        series = series * r + 1.0 / 40320.0
-        series = series * r + 1.0 / 5040.0
-        series = series * r + 1.0 / 720.0
-        series = series * r + 1.0 / 120.0
-        series = series * r + 1.0 / 24.0
-        series = series * r + 1.0 / 6.0
-        series = series * r + 0.5
-        series = series * r + 1.0
-        x[k] = series * r + 1.0
-
-    # Times 2^power, by adding the power to the exponent.
-    bits = x.view(np.int64)
-    powers = whole.view(np.int64)
-    for k in range(len(bits)):
-        bits[k] += powers[k] << 52
-
-
-def _mean_distance(X, weight, table=None, team=ALONE):
-    """Mean of |x_i - x_j| over all pairs, a row with weight 2 counted as two. Squares of the
-    distances from row i to rows j >= i are left in the table, if there is one."""
+def _mean_distance(X, weight, n_threads=1):
+    """Weighted mean of |x_i - x_j| over all pairs; a row of weight 2 counts as two rows."""
     X = X - X.mean(axis=0)
     squares = (X**2).sum(axis=1)
-    unit = np.ones(len(X))
-    left = np.column_stack((-2.0 * X, squares, unit))
-    right = np.ascontiguousarray(np.column_stack((X, unit, squares)).T)
+    ones = np.ones(len(X))
+    left = np.column_stack((-2.0 * X, squares, ones))
+    right = np.ascontiguousarray(np.column_stack((X, ones, squares)).T)
     weight = weight / weight.max()
-    totals = np.zeros(len(X))  # One for each chunk: the order of the threads does not matter.
+    totals = np.zeros(len(X))  # One per chunk: the order of the threads does not matter.
 
-    def measure(parts):
-        for part in parts:
-            distance = left[part] @ right[:, part.start :]
+    def add(chunks):
+        for rows in chunks:
+            distance = left[rows] @ right[:, rows.start :]
             np.maximum(distance, 0.0, out=distance)
-            if table is not None:
-                table[part, part.start :] = distance
             np.sqrt(distance, out=distance)
             distance[:, : len(distance)] *= 0.5  # These columns hold both orders of a pair.
-            totals[part.start] = 2.0 * float(weight[part] @ (distance @ weight[part.start :]))
+            totals[rows.start] = 2.0 * float(weight[rows] @ (distance @ weight[rows.start :]))
 
-    team.share(measure, team.chunks(len(X)))
+    _run_threads(add, _chunks(len(X), len(X), n_threads), n_threads)
     return float(np.cumsum(totals)[-1]) / weight.sum() ** 2
 
 
@@ -823,425 +604,242 @@ def scale_gamma(X, weight):
 # <<< shared: scale
 
 
-def _lacking(K):
-    """What has to be added to the diagonal of the symmetric K, up to a factor of 10, so that it has
-    no negative eigenvalue: 0 if that is rounding.
+def _psd_shift(K):
+    """Diagonal shift that makes the symmetric K positive semidefinite, at most 10 times the
+    smallest such shift; 0 if K is semidefinite up to rounding.
 
-    K is semi-definite to NEGATIVE of its trace if and only if Cholesky's method runs through with
-    that much added: a third of n^3 multiplications, and all rows are looked at. Each row and
-    column counts in units of its own k(x, x).
+    The test is Cholesky's method, n^3 / 3 multiplications, on K with NEGATIVE of its trace added,
+    each row and column in units of its own k(x, x).
     """
     n = len(K)
     diag = K.diagonal().copy()
     unit = np.sqrt(np.where(diag > 0.0, diag, 1.0))
     scaled = K / unit / unit[:, None]
     scaled[np.diag_indices(n)] += NEGATIVE * n
-    lacking = 0.0
+    shift = 0.0
     while True:
         try:
             np.linalg.cholesky(scaled)
-            return lacking
+            return shift
         except np.linalg.LinAlgError:
-            lacking = 10.0 * lacking or NEGATIVE * n * float(abs(K).max())
-            scaled = K + lacking * np.eye(n)
+            shift = 10.0 * shift or NEGATIVE * n * float(abs(K).max())
+            scaled = K + shift * np.eye(n)
 
 
-# -- explicit phi: the linear kernel, and others of low rank --------------------------------------
-EXPLICIT = 2e10  # Up to this T n (d + 1)^2 the linear kernel has its phi written out.
-RANK = 400  # Up to this rank of the kernel matrix the interior point method is taken.
-NEARLY = 1e-3  # Coefficients off by at most this part of w are mended, others are made anew.
-INTERIOR_RIDGE = 1e-15  # This part of its diagonal is added to the matrix of a step.
-BOUNDARY = 0.995  # A step goes this part of the way to the nearest bound.
-STALLED = 30  # The fit gives up after this many steps without a better certificate.
+# -- solver: Algorithm 1 --------------------------------------------------------------------------
+PAIRS_PER_ROW = 20  # Maximum SMO pairs per row and member in a sweep.
+PROXIMAL_WEIGHT = 1e-6  # Proximal term, times the mean |phi(x)|^2, without strong convexity.
+FIRST_GRADIENT_TOL = 0.01  # First gradient tolerance, times nu; rho is at least nu / 2.
+GRADIENT_TOL_DECAY = 0.3  # Each tolerance is at most 0.3 * the last one.
+GAP_FRACTION = 0.1  # A sweep aims at 0.1 * tol; the gap is about quadratic in the tolerance.
+SETTLED_FRACTION = 0.01  # Members have settled if a sweep moves them by less than 0.01 * tol * |w|,
+SLOW_RATIO = 0.5  # or by more than 0.5 * the last move: they hardly approach each other then.
+MIN_SINGLE_TOL = 1e-4  # From this tol on, products in single precision are tried first.
+FASTER_EVERY = 10  # Iterations after which faster solvers are tried.
 
 
-class _Points:
-    """phi(x) = (x, 1) itself, times y, with its mean kept apart: large offsets do not cancel.
+def _solve_member(cache, dual, a, Qa, s, tol, max_pairs):
+    """SMO on one member; updates a and Qa = Q a (n,), returns s and the number of unused pairs."""
+    c, lin = dual.c, dual.lin
+    outside = c == 0
+    goal = tol
+    while max_pairs > 0:
+        g = (Qa + lin) * (0.5 / s) + c * a
+        unit = 1.0 / max(abs(g).max(), NONZERO)
+        excluded = outside
 
-    For the interior point method each phi is given in coordinates of an orthonormal basis of the
-    span, whose first direction is that of the mean.
-    """
-
-    def __init__(self, X, y):
-        self.y = y
-        self.mean = np.append(X.mean(axis=0), 1.0)
-        self.X = X - self.mean[:-1]
-        apart = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
-        self.basis, images = np.linalg.qr(apart)
-        self.squares = (self.X**2).sum(axis=1) + 1.0
-        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
-
-    def margins(self, W):
-        """y_i w.phi(x_i)"""
-        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
-        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
-
-    def pull(self, a):
-        """sum_i a_i y_i phi(x_i)"""
-        a = a * self.y
-        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
-        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
-
-
-class _Factor:
-    """Explicit phi for a kernel matrix of low rank, by Cholesky's method with pivots."""
-
-    def __init__(self, rows):
-        left = rows.diag.copy()
-        edge = NEARLY * NEGLIGIBLE * left.max()
-        L = np.empty((min(RANK, len(left)), len(left)))
-        for k in range(len(L)):
-            i = int(left.argmax())
-            if left[i] <= edge:
-                L = L[:k]
+        # With an incomplete cache, the rows that violate most are the working set.
+        if not cache.complete:
+            few = max(1, len(cache.table) // 4)
+            inside = np.flatnonzero(c)
+            order = inside[g[inside].argsort()]
+            losing = order[a[order] > 0][-few:]
+            violation = g[losing[-1]] - g[order[0]]
+            if violation <= tol:
                 break
-            L[k] = (rows.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(left[i])
-            left -= L[k] ** 2
-            left[i] = 0.0
-        self.exact = bool(left.max() <= edge)
-        self.coordinates = np.ascontiguousarray(L.T)
-        self.basis = np.eye(len(L))
-        self.squares = rows.diag
+            cache.load(np.union1d(order[:few], losing))
+            goal = max(tol, WORKING_SET_GOAL * violation)
+            excluded = outside | (cache.slot < 0)
 
-    def margins(self, W):
-        """y_i w.phi(x_i)"""
-        return W @ self.coordinates.T
-
-    def pull(self, a):
-        """sum_i a_i y_i phi(x_i)"""
-        return a @ self.coordinates
-
-
-def _coefficients(points, problem, W, a, lam):
-    """b with sum_i b_i y_i phi(x_i) = w: as (5) has it, or 0 where that is far off, and the least
-    change that is left to be made, if possible among the rows with some a."""
-    held = np.diag(np.maximum(problem.own + lam, NONZERO)) + problem.mu
-    b = 0.5 * np.linalg.solve(held, a)
-    if not abs(W - points.pull(b)).max() <= NEARLY * abs(W).max():
-        b = np.zeros(a.shape)
-    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
-        rest = (W - points.pull(b)) @ points.basis
-        b[:, rows] += np.linalg.lstsq(points.coordinates[rows].T, rest.T, rcond=None)[0].T
-        if abs(W - points.pull(b)).max() <= NEGLIGIBLE * abs(W).max():
+        # The offset is above all gradients that other rows can have, also if s decreases.
+        high = a.sum() * cache.diag.max() + abs(lin).max()
+        exclude_offset = np.where(excluded, 8.0 * (1.0 / unit + high / (dual.least or s)), 0.0)
+        g += exclude_offset
+        state = _SmoState(a, g, exclude_offset, *cache.buffers)
+        s, used = _smo(cache.cached, dual, state, s, unit, goal, max_pairs)
+        np.subtract((g - c * a - exclude_offset) * (2.0 * s), lin, out=Qa)
+        max_pairs -= used
+        if cache.complete:
             break
-    return b
+    return s, max_pairs
 
 
-class _Inner(NamedTuple):
-    """A point inside all bounds, or a direction from it. The slacks xi = a / p and the heights
-    h = margin + xi - rho are above 0; s = (1, w) and its multiplier z = (2 lam, -2 lam w) are in
-    the cone |w| <= 1."""
+def _sweep_members(cache, problem, a, Qa, b, M, lam, tol):
+    """Solve every member once, all arrays in place; True if a member used up its pairs."""
+    weak = PROXIMAL_WEIGHT * cache.diag.mean()
+    eps = weak if problem.sigma < weak else 0.0
+    least = problem.sigma + eps
+    sum_b = b.sum(axis=0)
+    sum_M = M.sum(axis=0)
+    is_capped = False
+    for t in range(len(a)):
+        # Linear term: the other members, and with eps the member's last place.
+        q = eps * b[t] - problem.mu * (sum_b - b[t])
+        Mq = eps * M[t] - problem.mu * (sum_M - M[t])
 
-    w: np.ndarray
-    rho: np.ndarray
-    z: np.ndarray
-    xi: np.ndarray
-    h: np.ndarray
+        # Equations (6) and (7): dual variables and multiplier.
+        dual = _Dual(problem.c[t], 2.0 * Mq, 4.0 * float(q @ Mq), least, False)
+        start = least + float(lam[t])
+        s, unused = _solve_member(cache, dual, a[t], Qa[t], start, tol, PAIRS_PER_ROW * a.shape[1])
+        lam[t] = max(s - least, 0.0)
+        is_capped = is_capped or unused == 0
+
+        # Equation (5): the member.
+        sum_b -= b[t]
+        sum_M -= M[t]
+        b[t] = (0.5 * a[t] + q) / s
+        M[t] = (0.5 * Qa[t] + Mq) / s
+        sum_b += b[t]
+        sum_M += M[t]
+    return is_capped
 
 
-class _Scaling(NamedTuple):
-    """The scaling of Nesterov and Todd at s and z; its square is eta (2 bar bar' - J)."""
+def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
+    """Algorithm 1 from members b (T, n), default 0, with a certificate after each sweep.
 
-    s: np.ndarray
-    bar: np.ndarray
-    eta: np.ndarray
-    scaled: np.ndarray  # what it makes of z, and its inverse of s
-
-
-class _System(NamedTuple):
-    """The linear system of a step, reduced to w."""
-
-    both: np.ndarray  # xi + h
-    weight: np.ndarray  # the sum of tau, what rho gives way
-    middle: np.ndarray  # the mean of phi by tau
-    inverse: np.ndarray  # of each member's matrix
-    joint: np.ndarray | None  # the inverse for the sum of all members, where mu joins them
-
-
-def _interior(points, problem, tol, max_iter, report):
-    """The same problem with explicit phi by a primal-dual interior point method, predictor and
-    corrector: all products, xi h and s.z / sum p, go to 0 together. Returns lam, rho, inner
-    products, members and a with the best certificate."""
-    F = points.coordinates
-    point = _inner_start(F, problem)
+    `paper` excludes faster solvers and continues while each sweep moves the members much less than
+    the last one. Returns the _Solution with the smallest gap.
+    """
+    T, n = problem.p.shape
+    a = problem.total * problem.p / problem.p.sum(axis=1)[:, None]
+    b = np.zeros((T, n)) if b is None else b.copy()
+    Qa, M = cache.multiply(a, b)
+    lam = np.ones(T)
+    gradient_tol = FIRST_GRADIENT_TOL * problem.nu
+    last_change = np.inf
+    single = tol >= MIN_SINGLE_TOL and cache.complete and cache.table.dtype == np.float32
+    is_slow = stopped = False
+    iteration = 0
     best = None
-    since = 0
-    for iteration in range(1, max_iter + 1):
-        # Certify, and stop when that is good enough or gets no better.
-        found = _explicit_certificate(points, problem, point, tol)
-        since += 1
-        if best is None or found[1] < best[1]:
-            best = found
-            since = 0
-        objective, gap, lost = best[:3]
-        if report(iteration, objective, gap / abs(objective), lost / abs(objective)):
+
+    def on_iteration(*_):
+        """Count a sweep, or a step of a faster solver; True if the fit must stop."""
+        nonlocal iteration, stopped
+        iteration += 1
+        stopped = report(iteration, best.certificate) or iteration >= max_iter
+        return stopped
+
+    faster = _FasterSolvers(cache, problem, GAP_FRACTION * tol, max_iter, on_iteration)
+    while not stopped:
+        # A faster solver, or one sweep over the members.
+        old_b = b.copy()
+        old_M = M.copy()
+        is_capped = False
+        improved = faster(a, b, M, lam, best.certificate.objective) if is_slow else None
+        if stopped:
             break
-        if gap <= tol * abs(objective) or since == STALLED:
+        if improved:
+            a, b, lam = improved
+        else:
+            is_capped = _sweep_members(cache, problem, a, Qa, b, M, lam, gradient_tol)
+
+        # Certify, with products in single precision as long as their rounding allows.
+        while True:
+            Qa, M = cache.multiply(a, b, exact=not single)
+            rounding = SINGLE if single else EPS
+            certificate = cache.certificate(problem, a, Qa, b, M, lam, rounding)
+            size = abs(certificate.objective)
+            if not single or certificate.rounding_error <= GAP_FRACTION * tol * size:
+                break
+            single = False
+        if paper or best is None or not certificate.relative_gap >= best.certificate.relative_gap:
+            w = b * certificate.scale[:, None]
+            best = _Solution(certificate, lam.copy(), w, a.copy())
+
+        # Stop if the gap is small enough, or if most of it is rounding.
+        gap = certificate.gap
+        change = float(((b - old_b) * (M - old_M)).sum())
+        unmoved = change <= (SETTLED_FRACTION * tol) ** 2 * float((b * M).sum())
+        settled = unmoved or change > SLOW_RATIO**2 * last_change
+        done = gap <= tol * size and (settled or not paper)
+        if on_iteration() or done or certificate.rounding_error > max(0.5 * gap, tol * size):
             break
 
-        # One step; there is none where rounding has brought a member to the very edge.
-        scaling = _inner_scaling(point)
-        system = None if scaling is None else _inner_system(F, problem, point, scaling)
-        if system is None:
-            break
-        move, step = _inner_step(F, problem, point, scaling, system)
-        if not (step > 0.0 and np.isfinite(move.w).all()):
-            break
-        point = _Inner(*(x + step * dx for x, dx in zip(point, move, strict=True)))
-    return best[3:]
+        # Continue with a smaller tolerance.
+        is_slow = not paper and (is_slow or is_capped or iteration % FASTER_EVERY == 0)
+        gradient_tol *= min(GRADIENT_TOL_DECAY, math.sqrt(GAP_FRACTION * tol * size / gap))
+        last_change = change
+    return best
 
 
-def _explicit_certificate(points, problem, point, tol):
-    """The certificate at members in coordinates, with one of two points of the dual: the slacks
-    of these members, which are sparse, or those of the method if only they are good enough. Then
-    what the fit returns of it."""
-    W = point.w @ points.basis.T
-    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
-    M = points.margins(W)
-    lam = 0.5 * point.z[:, 0]
-    rho = _best_rho(M, problem.p, problem.total)
-    found = []
-    for slack in (np.maximum(rho[:, None] - M, 0.0), point.xi):
-        a = problem.p * slack
-        if not a.sum(axis=1).min() > 0.0:
-            continue  # Margins are so large that rounding hides every slack.
-        a *= problem.total / a.sum(axis=1)[:, None]
-        U = points.pull(a)
-        sizes = np.sqrt(a**2 @ points.squares), np.sqrt((W**2).sum(axis=1))
-        proof = _certificate(problem, a, (U, U), (W, W), M, lam, sizes)
-        members = lam, proof.rho, proof.gram, W * proof.scale[:, None], a
-        found.append((proof.objective, proof.gap, proof.lost, *members))
-        if proof.gap <= tol * abs(proof.objective):
-            break
-    return min(found, key=lambda one: one[1])
+# -- solver: faster methods if sweeps are slow ----------------------------------------------------
+NEWTON_UNKNOWNS = 2500  # Maximum unknowns of Newton's method, which costs their cube.
+NEWTON_STEPS = 40  # Maximum steps of Newton's method, which may cycle.
+FIRST_PROXIMAL = 0.1  # First proximal term of Newton's method, times |objective|.
+LEAST_PROXIMAL = 1e-3  # Smallest one without strong convexity, times |objective|.
 
 
-def _inner_start(F, problem):
-    """A first point: members that equal slacks would pull, and distances from all bounds that are
-    of the size of the typical slack."""
-    p, own, mu = problem.p, problem.own, problem.mu
-    P = p.sum(axis=1)
-    u = (problem.total * p / P[:, None]) @ F
-    length = np.sqrt((u**2).sum(axis=1))
-    w = u / np.maximum(2.0 * np.maximum(own + mu * len(p), length), NONZERO)[:, None]
-    M = w @ F.T
-    rho = _best_rho(M, p, problem.total)
-    apart = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
-    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + apart for side in (1.0, -1.0))
-    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
-    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + problem.total * apart[:, 0]
-    return _Inner(w, rho, z, xi, h)
+class _FasterSolvers:
+    """Faster solvers than sweeps: once the interior point method, if the kernel matrix has a low
+    rank; afterwards Newton's method, with a proximal term that decreases while it converges."""
 
-
-def _inner_scaling(point):
-    """The scaling at this point; None where rounding has brought it to the edge of the cone."""
-    s = np.column_stack((np.ones(len(point.w)), point.w))
-    det_s = _det(s)
-    det_z = _det(point.z)
-    if not min(det_s.min(), det_z.min()) > 0.0:
-        return None
-    root_s = np.sqrt(det_s)[:, None]
-    root_z = np.sqrt(det_z)[:, None]
-    bar = s / root_s + point.z / root_z * np.append(1.0, -np.ones(point.w.shape[1]))
-    bar /= np.sqrt(_det(bar))[:, None]
-    eta = (root_s / root_z)[:, 0]
-    return _Scaling(s, bar, eta, _scale(point.z, bar, eta))
-
-
-def _inner_system(F, problem, point, scaling):
-    """The system of both directions at this point; None where it is not finite."""
-    T = len(point.w)
-    eye = np.eye(F.shape[1])
-    bar, eta = scaling.bar, scaling.eta
-    both = point.xi + point.h
-    tau = problem.p * point.xi / both  # What a row's slack gives way, in units of the margin.
-    weight = tau.sum(axis=1)
-    middle = (tau @ F) / weight[:, None]
-    B = np.empty((T, len(eye), len(eye)))
-    for t in range(T):
-        R = F - middle[t]
-        B[t] = (R.T * tau[t]) @ R + (2.0 * problem.own + 1.0 / eta[t]) * eye
-        B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
-    if not np.isfinite(B).all():
-        return None
-
-    # Inverted in units of the diagonal.
-    unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
-    unit = unit[:, :, None] * unit[:, None, :]
-    inverse = np.linalg.inv(B * unit + INTERIOR_RIDGE * eye) * unit
-    mu = problem.mu
-    joint = np.linalg.inv(eye + 2.0 * mu * inverse.sum(axis=0)) if mu > 0 else None
-    return _System(both, weight, middle, inverse, joint)
-
-
-def _inner_step(F, problem, point, scaling, system):
-    """The direction of predictor and corrector, and the step to take along it."""
-    w, rho, z, xi, h = point
-    s, bar, eta, scaled = scaling
-    p = problem.p
-    P = p.sum(axis=1)
-
-    # By how much the equations do not hold, and the mean of all products.
-    off_w = 2.0 * (problem.own * w + problem.mu * w.sum(axis=0)) - (p * xi) @ F - z[:, 1:]
-    off_rho = (p * xi).sum(axis=1) - problem.total
-    off_h = w @ F.T + xi - rho[:, None] - h
-    off = off_w, off_rho, off_h
-    near = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
-
-    # The predictor aims at products of 0.
-    want_h = -xi * h
-    want_s = -_jordan(scaled, scaled)
-    move, step = _inner_direction(F, problem, point, scaling, system, off, (want_h, want_s))
-
-    # The corrector aims at what the predictor can reach, and makes up for its curvature.
-    ds = np.column_stack((np.zeros(len(w)), move.w))
-    after = (p * (xi + step * move.xi) * (h + step * move.h)).sum()
-    after += ((s + step * ds) * (z + step * move.z)).sum()
-    aim = near * min(1.0, max(after / (2.0 * P.sum() * near), 0.0)) ** 3
-    want_h = aim - xi * h - move.xi * move.h
-    want_s -= _jordan(_scale(ds, bar, eta, inverse=True), _scale(move.z, bar, eta))
-    want_s[:, 0] += aim * P
-    return _inner_direction(F, problem, point, scaling, system, off, (want_h, want_s))
-
-
-def _inner_direction(F, problem, point, scaling, system, off, want):
-    """The direction in which the equations hold and the products change by what is wanted, and the
-    step that stays inside all bounds."""
-    p = problem.p
-    s, bar, eta, scaled = scaling
-    both, weight, middle, inverse, joint = system
-    off_w, off_rho, off_h = off
-    want_h, want_s = want
-
-    # The members, with all else eliminated.
-    e = (want_h - point.xi * off_h) / both
-    pe = (p * e).sum(axis=1)
-    push = _scale(_divide(want_s, scaled), bar, eta, inverse=True)
-    right = (p * e) @ F - off_w - (off_rho + pe)[:, None] * middle + push[:, 1:]
-    dw = np.einsum("tij,tj->ti", inverse, right)
-    if joint is not None:
-        dw -= 2.0 * problem.mu * inverse @ (joint @ dw.sum(axis=0))
-
-    # All else follows from them.
-    ds = np.column_stack((np.zeros(len(dw)), dw))
-    dz = push - _scale(_scale(ds, bar, eta, inverse=True), bar, eta, inverse=True)
-    drho = ((weight[:, None] * middle * dw).sum(axis=1) - off_rho - pe) / weight
-    dM = dw @ F.T - drho[:, None]
-    dxi = e - point.xi / both * dM
-    dh = dM + dxi + off_h
-    moves = -dxi / point.xi, -dh / point.h, _leave(s, ds), _leave(point.z, dz)
-    step = min(BOUNDARY / max(BOUNDARY, float(move.max())) for move in moves)
-    return _Inner(dw, drho, dz, dxi, dh), step
-
-
-def _det(x):
-    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
-    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
-    return (x[:, 0] - size) * (x[:, 0] + size)
-
-
-def _jordan(x, y):
-    """The product of the cone's algebra, each row."""
-    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
-    return np.column_stack(((x * y).sum(axis=1), rest))
-
-
-def _divide(x, y):
-    """What times y gives x in the cone's algebra, each row."""
-    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _det(y)
-    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
-
-
-def _scale(x, bar, eta, inverse=False):
-    """The scaling of Nesterov and Todd, root(eta) (2 v v' - J), or its inverse, times each row."""
-    v = bar + np.eye(1, bar.shape[1])
-    v /= np.sqrt(2.0 * v[:, :1])
-    if inverse:
-        v[:, 1:] *= -1.0
-    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
-    out[:, 0] -= 2.0 * x[:, 0]
-    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
-
-
-def _leave(x, dx):
-    """1 / step at which x + step dx leaves the cone, each row; 0 or less if never."""
-    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _det(x)
-    inside = middle**2 - _det(dx) / _det(x)
-    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
-
-
-# -- where rounds are slow ------------------------------------------------------------------------
-NEWTON_UNKNOWNS = 2500  # Newton's method is for no more unknowns than this.
-NEWTON_STEPS = 40  # It gives up after this many steps.
-LOOSE = 0.1  # The first proximal term of Newton's method is this part of |objective|.
-PROX = 1e-3  # The least one, where nothing holds a member, is this part of it.
-
-
-class _Shortcut:
-    """Faster methods than rounds: the interior point method, tried once, where the kernel matrix
-    is of low rank, and from then on Newton's method, with a proximal term that gets smaller as
-    long as this works."""
-
-    def __init__(self, rows, problem, tol, max_iter, tick):
-        self.rows = rows
+    def __init__(self, cache, problem, tol, max_iter, on_iteration):
+        self.cache = cache
         self.problem = problem
-        self.tol = tol
-        self.max_iter = max_iter
-        self.tick = tick
-        self.tried = False
+        self.limits = tol, max_iter
+        self.on_iteration = on_iteration
+        self.tried_interior = False
         self.eps = 0.0
 
-    def __call__(self, a, b, M, lam, objective, polish):
-        """Better a, b and lam, or None where the method does not get there. `polish` goes straight
-        to Newton's method."""
-        if not polish and not self.tried:
-            self.tried = True
-            return self._by_interior_points()
-        least = PROX * abs(objective)
-        weak = (self.problem.own + lam).min() < least
-        eps = self.eps or LOOSE * abs(objective) * weak
-        found = _newton(self.rows, self.problem, a, b, M, lam, eps, self.tick)
-        self.eps = max(0.1 * eps, least) * weak if found else max(30.0 * eps, least)
-        return found
-
-    def _by_interior_points(self):
-        factor = _Factor(self.rows)
-        if not factor.exact:
-            return None
-        lam, _, _, W, a = _interior(factor, self.problem, self.tol, self.max_iter, self.tick)
-        return a, _coefficients(factor, self.problem, W, a, lam), lam
+    def __call__(self, a, b, M, lam, objective):
+        """Better a, b and lam, or None if the solver does not converge."""
+        if not self.tried_interior:
+            self.tried_interior = True
+            features = _LowRankFeatures(self.cache)
+            if not features.is_exact:
+                return None
+            solution = _interior(features, self.problem, *self.limits, self.on_iteration)
+            return solution.a, _coefficients(features, self.problem, solution), solution.lam
+        least = LEAST_PROXIMAL * abs(objective)
+        is_weak = (self.problem.own + lam).min() < least
+        eps = self.eps or FIRST_PROXIMAL * abs(objective) * is_weak
+        improved = _newton(self.cache, self.problem, a, b, M, lam, eps, self.on_iteration)
+        self.eps = max(0.1 * eps, least) * is_weak if improved else max(30.0 * eps, least)
+        return improved
 
 
-def _newton(rows, problem, a, b, M, lam, eps, tick):
-    """Newton's method on the optimality conditions of all members, each held near its b by eps.
-    Returns a, b and lam, or None if it does not settle from here or has to stop."""
+def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
+    """Newton's method on the optimality conditions of all members, with proximal term eps at b.
+
+    Returns a, b and lam, or None if it does not converge from here or must stop.
+    """
     T = len(a)
     p, mu, own = problem.p, problem.mu, problem.own
     inside = p > 0
-    live = a > 0
+    support = a > 0
     try:
         for _ in range(NEWTON_STEPS):
-            t, i = np.nonzero(live)  # These are member and row of each unknown.
-            if t.size > NEWTON_UNKNOWNS or tick():
+            t, i = np.nonzero(support)  # Member and row of each unknown.
+            if t.size > NEWTON_UNKNOWNS or on_iteration():
                 break
 
             # With w = N (u + 2 eps w_old) / 2, the conditions are linear in a and rho.
-            known, at = np.unique(i, return_inverse=True)
-            Q = rows.compute(known)
+            rows, at = np.unique(i, return_inverse=True)
+            Q = cache.compute(rows)
             N = np.linalg.inv(np.diag(own + eps + lam) + mu)
             H = 0.5 * N[t[:, None], t] * Q[at][:, i]
             H[np.diag_indices(t.size)] += 1.0 / p[t, i]
             member = np.equal.outer(t, np.arange(T)).astype(float)
             solved = np.linalg.solve(H, np.column_stack((member, eps * (N @ M)[t, i])))
-            unit = solved[:, :T]
+            per_rho = solved[:, :T]
             shift = solved[:, T]
-            sums = member.T @ unit
+            sums = member.T @ per_rho
             rho = np.linalg.solve(sums, problem.total + member.T @ shift)
 
-            # The members that belong to this a.
+            # The members of these a.
             new = np.zeros(a.shape)
-            new[t, i] = unit @ rho - shift
-            Qa = new[:, known] @ Q
+            new[t, i] = per_rho @ rho - shift
+            Qa = new[:, rows] @ Q
             new_b = N @ (0.5 * new + eps * b)
             new_M = N @ (0.5 * Qa + eps * M)
             gram = new_b @ new_M.T
@@ -1252,20 +850,345 @@ def _newton(rows, problem, a, b, M, lam, eps, tick):
             bound = (lam > 0) | (norm > 1.0)
             if bound.any():
                 turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
-                turn -= unit @ np.linalg.solve(sums, member.T @ turn)
+                turn -= per_rho @ np.linalg.solve(sums, member.T @ turn)
                 slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
                 step[bound] = np.linalg.solve(slope[bound][:, bound], (norm**2 * (1 - norm))[bound])
             step = np.maximum(step, -lam)
 
-            # Settled when neither the support nor a multiplier moves.
-            was = live
-            live = inside & (new_M < rho[:, None])
-            if (was == live).all() and (abs(step) <= NEGLIGIBLE * (own + eps + lam)).all():
+            # Converged if neither the support nor a multiplier changes.
+            last_support = support
+            support = inside & (new_M < rho[:, None])
+            is_settled = (abs(step) <= NEGLIGIBLE * (own + eps + lam)).all()
+            if is_settled and (last_support == support).all():
                 return new, new_b, lam
             lam = lam + step
     except np.linalg.LinAlgError:
         pass
     return None
+
+
+# -- solver: interior point method with explicit phi, for the linear kernel and low ranks ---------
+MAX_EXPLICIT = 2e10  # Maximum T n (d + 1)^2, the cost of a step, for the linear kernel.
+MAX_RANK = 400  # Maximum rank of the kernel matrix.
+CORRECTABLE = 1e-3  # Relative error of coefficients up to which they are corrected, not made anew.
+INTERIOR_RIDGE = 1e-15  # Added to the matrix of a step, relative to its diagonal.
+STEP_TO_BOUNDARY = 0.995  # Fraction of the step to the nearest bound.
+MAX_STALLED_STEPS = 30  # Steps without a better certificate before giving up.
+
+
+class _LinearFeatures:
+    """y phi(x), phi(x) = (x, 1), with the mean kept apart, so that large offsets do not cancel.
+
+    `coordinates` (n, r) refer to an orthonormal `basis` (d + 1, r) of the span.
+    """
+
+    def __init__(self, X, y):
+        self.y = y
+        self.mean = np.append(X.mean(axis=0), 1.0)
+        self.X = X - self.mean[:-1]
+        columns = np.column_stack((self.mean, np.vstack((self.X.T, np.zeros(len(y))))))
+        self.basis, images = np.linalg.qr(columns)
+        self.squares = (self.X**2).sum(axis=1) + 1.0
+        self.coordinates = (images[:, 1:] + images[:, :1]).T * y[:, None]
+
+    def margins(self, W):
+        """y_i w.phi(x_i), (T, n)."""
+        middle = W.astype(np.longdouble) @ self.mean.astype(np.longdouble)
+        return self.y * (W[:, :-1] @ self.X.T + middle.astype(np.float64)[:, None])
+
+    def weighted_sum(self, a):
+        """sum_i a_i y_i phi(x_i), (T, d + 1)."""
+        a = a * self.y
+        middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
+        return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
+
+
+class _LowRankFeatures:
+    """y phi(x) of a kernel matrix of low rank, by Cholesky's method with pivots.
+
+    Not exact if the rank is above MAX_RANK.
+    """
+
+    def __init__(self, cache):
+        residual = cache.diag.copy()
+        edge = CORRECTABLE * NEGLIGIBLE * residual.max()
+        L = np.empty((min(MAX_RANK, len(residual)), len(residual)))
+        for k in range(len(L)):
+            i = int(residual.argmax())
+            if residual[i] <= edge:
+                L = L[:k]
+                break
+            L[k] = (cache.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(residual[i])
+            residual -= L[k] ** 2
+            residual[i] = 0.0
+        self.is_exact = bool(residual.max() <= edge)
+        self.coordinates = np.ascontiguousarray(L.T)
+        self.basis = np.eye(len(L))
+        self.squares = cache.diag
+
+    def margins(self, W):
+        """y_i w.phi(x_i), (T, n)."""
+        return W @ self.coordinates.T
+
+    def weighted_sum(self, a):
+        """sum_i a_i y_i phi(x_i), (T, r)."""
+        return a @ self.coordinates
+
+
+def _coefficients(features, problem, solution):
+    """b (T, n) with sum_i b_i y_i phi(x_i) = w.
+
+    Starts from (5), or from 0 if that is far off. The least correction follows, if possible among
+    the rows with a > 0.
+    """
+    _, lam, W, a = solution
+    matrix = np.diag(np.maximum(problem.own + lam, NONZERO)) + problem.mu
+    b = 0.5 * np.linalg.solve(matrix, a)
+    if not abs(W - features.weighted_sum(b)).max() <= CORRECTABLE * abs(W).max():
+        b = np.zeros(a.shape)
+    for rows in (a.any(axis=0), np.ones(a.shape[1], bool)):
+        rest = (W - features.weighted_sum(b)) @ features.basis
+        b[:, rows] += np.linalg.lstsq(features.coordinates[rows].T, rest.T, rcond=None)[0].T
+        if abs(W - features.weighted_sum(b)).max() <= NEGLIGIBLE * abs(W).max():
+            break
+    return b
+
+
+class _InteriorPoint(NamedTuple):
+    """A point inside all bounds, or a direction from it.
+
+    The slacks xi = a / p and the surpluses h = margin + xi - rho are above 0; (1, w) and its
+    multiplier z = (2 lam, -2 lam w) are in the cone |w| <= 1.
+    """
+
+    w: np.ndarray
+    rho: np.ndarray
+    z: np.ndarray
+    xi: np.ndarray
+    h: np.ndarray
+
+
+def _interior(features, problem, tol, max_iter, report):
+    """Primal-dual interior point method on the problem with explicit phi.
+
+    All products, xi h and s.z / sum p, go to 0 together. Returns the best _Solution.
+    """
+    F = features.coordinates
+    point = _interior_start(F, problem)
+    best = None
+    for iteration in range(1, max_iter + 1):
+        # Certify; stop if the gap is small enough or does not improve.
+        solution = _explicit_certificate(features, problem, point, tol)
+        if best is None or solution.certificate.gap < best.certificate.gap:
+            best = solution
+            best_iteration = iteration
+        gap, objective = best.certificate.gap, best.certificate.objective
+        if report(iteration, best.certificate) or gap <= tol * abs(objective):
+            break
+        if iteration - best_iteration == MAX_STALLED_STEPS:
+            break
+
+        # One step, unless rounding prevents it.
+        try:
+            direction, step = _InteriorStep(F, problem, point).predictor_corrector()
+        except np.linalg.LinAlgError:
+            break
+        if not (step > 0.0 and np.isfinite(direction.w).all()):
+            break
+        point = _InteriorPoint(*(x + step * dx for x, dx in zip(point, direction, strict=True)))
+    return best
+
+
+def _explicit_certificate(features, problem, point, tol):
+    """_Solution at the members of a point, with the better of two dual points.
+
+    The dual point of the slacks of these members is sparse; that of the method's xi is tried if
+    the first one is not good enough.
+    """
+    W = point.w @ features.basis.T
+    W /= np.maximum(np.sqrt((W**2).sum(axis=1)), 1.0)[:, None]
+    M = features.margins(W)
+    lam = 0.5 * point.z[:, 0]
+    rho = _best_rho(M, problem.p, problem.total)
+    solutions = []
+    for slack in (np.maximum(rho[:, None] - M, 0.0), point.xi):
+        a = problem.p * slack
+        if not a.sum(axis=1).min() > 0.0:
+            continue  # Margins are so large that rounding hides every slack.
+        a *= problem.total / a.sum(axis=1)[:, None]
+        u = features.weighted_sum(a)
+        sizes = np.sqrt(a**2 @ features.squares), np.sqrt((W**2).sum(axis=1))
+        certificate = _certificate(problem, a, (u, u), (W, W), M, lam, sizes)
+        solutions.append(_Solution(certificate, lam, W * certificate.scale[:, None], a))
+        if certificate.gap <= tol * abs(certificate.objective):
+            break
+    return min(solutions, key=lambda solution: solution.certificate.gap)
+
+
+def _interior_start(F, problem):
+    """First point: members of equal slacks, at distances from all bounds of the typical slack."""
+    p, own, mu = problem.p, problem.own, problem.mu
+    P = p.sum(axis=1)
+    u = (problem.total * p / P[:, None]) @ F
+    length = np.sqrt((u**2).sum(axis=1))
+    w = u / np.maximum(2.0 * np.maximum(own + mu * len(p), length), NONZERO)[:, None]
+    M = w @ F.T
+    rho = _best_rho(M, p, problem.total)
+    typical = np.sqrt((p * (M - rho[:, None]) ** 2).sum(axis=1) / P)[:, None]
+    xi, h = (np.maximum(side * (rho[:, None] - M), 0.0) + typical for side in (1.0, -1.0))
+    z = np.column_stack((length, 2.0 * (own * w + mu * w.sum(axis=0)) - (p * xi) @ F))
+    z[:, 0] = 2.0 * np.sqrt((z[:, 1:] ** 2).sum(axis=1)) + problem.total * typical[:, 0]
+    return _InteriorPoint(w, rho, z, xi, h)
+
+
+class _InteriorStep:
+    """Step of the interior point method at a point, all unknowns but w eliminated.
+
+    Raises LinAlgError if rounding has brought the point to the boundary.
+    """
+
+    def __init__(self, F, problem, point):
+        self.F = F
+        self.problem = problem
+        self.point = point
+        self._set_scaling()
+        self._set_system()
+
+    def _set_scaling(self):
+        """Set the Nesterov-Todd scaling at s = (1, w) and z; its square is eta (2 bar bar' - J)."""
+        w, z = self.point.w, self.point.z
+        s = np.column_stack((np.ones(len(w)), w))
+        det_s = _cone_det(s)
+        det_z = _cone_det(z)
+        if not min(det_s.min(), det_z.min()) > 0.0:
+            raise np.linalg.LinAlgError("the point is not inside the cone")
+        root_s = np.sqrt(det_s)[:, None]
+        root_z = np.sqrt(det_z)[:, None]
+        bar = s / root_s + z / root_z * np.append(1.0, -np.ones(w.shape[1]))
+        bar /= np.sqrt(_cone_det(bar))[:, None]
+        self.s = s
+        self.scaling = bar, (root_s / root_z)[:, 0]
+        self.scaled = _apply_scaling(z, *self.scaling)  # Equal to the inverse scaling of s.
+
+    def _set_system(self):
+        """Set the inverse (T, r, r) of each member's matrix, and `joint` for their sum if mu > 0."""
+        F, problem, point = self.F, self.problem, self.point
+        bar, eta = self.scaling
+        eye = np.eye(F.shape[1])
+        self.xi_plus_h = point.xi + point.h
+        tau = problem.p * point.xi / self.xi_plus_h
+        self.weight = tau.sum(axis=1)
+        self.mean = (tau @ F) / self.weight[:, None]
+        B = np.empty((len(bar), len(eye), len(eye)))
+        for t in range(len(bar)):
+            R = F - self.mean[t]
+            B[t] = (R.T * tau[t]) @ R + (2.0 * problem.own + 1.0 / eta[t]) * eye
+            B[t] += (2.0 / eta[t]) * np.outer(bar[t, 1:], bar[t, 1:])
+        if not np.isfinite(B).all():
+            raise np.linalg.LinAlgError("the matrix is not finite")
+
+        # Inverted in units of the diagonal.
+        unit = 1.0 / np.sqrt(B.diagonal(axis1=1, axis2=2))
+        unit = unit[:, :, None] * unit[:, None, :]
+        self.inverse = np.linalg.inv(B * unit + INTERIOR_RIDGE * eye) * unit
+        mu = problem.mu
+        self.joint = np.linalg.inv(eye + 2.0 * mu * self.inverse.sum(axis=0)) if mu > 0 else None
+
+    def predictor_corrector(self):
+        """Direction of predictor and corrector, and the step length along it."""
+        F, problem, s = self.F, self.problem, self.s
+        w, rho, z, xi, h = self.point
+        p = problem.p
+        P = p.sum(axis=1)
+
+        # Residuals of the equations, and the mean of all products.
+        slope = 2.0 * (problem.own * w + problem.mu * w.sum(axis=0))
+        dual_residual = slope - (p * xi) @ F - z[:, 1:]
+        sum_residual = (p * xi).sum(axis=1) - problem.total
+        primal_residual = w @ F.T + xi - rho[:, None] - h
+        residuals = dual_residual, sum_residual, primal_residual
+        mean_product = ((p * xi * h).sum() + (s * z).sum()) / (2.0 * P.sum())
+
+        # The predictor aims at products of 0.
+        rhs_h = -xi * h
+        rhs_cone = -_jordan_product(self.scaled, self.scaled)
+        direction, step = self._direction(residuals, rhs_h, rhs_cone)
+
+        # The corrector aims at products that the predictor can reach, and corrects its curvature.
+        ds = np.column_stack((np.zeros(len(w)), direction.w))
+        reached = (p * (xi + step * direction.xi) * (h + step * direction.h)).sum()
+        reached += ((s + step * ds) * (z + step * direction.z)).sum()
+        ratio = min(1.0, max(reached / (2.0 * P.sum() * mean_product), 0.0))
+        mu_target = mean_product * ratio**3
+        rhs_h = mu_target - xi * h - direction.xi * direction.h
+        scaled_ds = _apply_scaling(ds, *self.scaling, inverse=True)
+        rhs_cone -= _jordan_product(scaled_ds, _apply_scaling(direction.z, *self.scaling))
+        rhs_cone[:, 0] += mu_target * P
+        return self._direction(residuals, rhs_h, rhs_cone)
+
+    def _direction(self, residuals, rhs_h, rhs_cone):
+        """Direction that removes the residuals and changes the products by rhs_h and rhs_cone, and
+        the step length that stays inside all bounds."""
+        p, point, mean = self.problem.p, self.point, self.mean
+        dual_residual, sum_residual, primal_residual = residuals
+
+        # The members.
+        e = (rhs_h - point.xi * primal_residual) / self.xi_plus_h
+        pe = (p * e).sum(axis=1)
+        push = _apply_scaling(_jordan_divide(rhs_cone, self.scaled), *self.scaling, inverse=True)
+        right = (p * e) @ self.F - dual_residual - (sum_residual + pe)[:, None] * mean + push[:, 1:]
+        dw = np.einsum("tij,tj->ti", self.inverse, right)
+        if self.joint is not None:
+            dw -= 2.0 * self.problem.mu * self.inverse @ (self.joint @ dw.sum(axis=0))
+
+        # The other unknowns.
+        ds = np.column_stack((np.zeros(len(dw)), dw))
+        scaled_ds = _apply_scaling(ds, *self.scaling, inverse=True)
+        dz = push - _apply_scaling(scaled_ds, *self.scaling, inverse=True)
+        drho = ((self.weight[:, None] * mean * dw).sum(axis=1) - sum_residual - pe) / self.weight
+        dM = dw @ self.F.T - drho[:, None]
+        dxi = e - point.xi / self.xi_plus_h * dM
+        dh = dM + dxi + primal_residual
+        rates = [-dxi / point.xi, -dh / point.h]
+        rates += [_inverse_step_to_cone(self.s, ds), _inverse_step_to_cone(point.z, dz)]
+        step = min(STEP_TO_BOUNDARY / max(STEP_TO_BOUNDARY, float(rate.max())) for rate in rates)
+        return _InteriorPoint(dw, drho, dz, dxi, dh), step
+
+
+def _cone_det(x):
+    """x_0^2 - |x_1|^2 of each row, above 0 inside the cone."""
+    size = np.sqrt((x[:, 1:] ** 2).sum(axis=1))
+    return (x[:, 0] - size) * (x[:, 0] + size)
+
+
+def _jordan_product(x, y):
+    """Product of the cone's Jordan algebra, row by row."""
+    rest = x[:, :1] * y[:, 1:] + y[:, :1] * x[:, 1:]
+    return np.column_stack(((x * y).sum(axis=1), rest))
+
+
+def _jordan_divide(x, y):
+    """Solution v of _jordan_product(v, y) = x, row by row."""
+    first = (y[:, 0] * x[:, 0] - (y[:, 1:] * x[:, 1:]).sum(axis=1)) / _cone_det(y)
+    return np.column_stack((first, (x[:, 1:] - first[:, None] * y[:, 1:]) / y[:, :1]))
+
+
+def _apply_scaling(x, bar, eta, inverse=False):
+    """Nesterov-Todd scaling root(eta) (2 v v' - J), or its inverse, times each row."""
+    v = bar + np.eye(1, bar.shape[1])
+    v /= np.sqrt(2.0 * v[:, :1])
+    if inverse:
+        v[:, 1:] *= -1.0
+    out = 2.0 * (v * x).sum(axis=1)[:, None] * v + x
+    out[:, 0] -= 2.0 * x[:, 0]
+    return out * (np.sqrt(eta) ** (-1.0 if inverse else 1.0))[:, None]
+
+
+def _inverse_step_to_cone(x, dx):
+    """1 / step at which x + step dx reaches the boundary of the cone, row by row; <= 0 if never."""
+    middle = (x[:, 0] * dx[:, 0] - (x[:, 1:] * dx[:, 1:]).sum(axis=1)) / _cone_det(x)
+    inside = middle**2 - _cone_det(dx) / _cone_det(x)
+    return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
 
 
 # >>> shared: cache 1
@@ -1802,8 +1725,8 @@ def _name_changes(names, seen):
 
 
 # -- estimator ------------------------------------------------------------------------------------
-ASYMMETRY = 1e-8  # A given kernel matrix may have this much, relative to entry and lengths.
-KERNEL_LIMIT = 1e150  # Below this, squares of kernel values are finite.
+ASYMMETRY = 1e-8  # Allowed in a given kernel matrix, relative to entry and lengths.
+KERNEL_LIMIT = 1e150  # Squares of smaller kernel values are finite.
 
 
 class DRM(_Estimator):
@@ -1816,59 +1739,59 @@ class DRM(_Estimator):
     nu : float > 0
         Weight of the margin rho against the squared slacks.
     mu : float >= 0
-        Weight of the diversity term. With equal samples it shrinks the one machine as
-        2 mu T (T - 1) |w|^2 would: too much of it, and only the larger class is ever predicted.
+        Weight of the diversity term. Without bootstrap it equals a ridge penalty
+        2 mu T (T - 1) |w|^2; if it is too large, only the majority class is predicted.
     kernel : "rbf", "linear", "poly" or "precomputed"
-        exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: the kernel's values,
-        (n, n) to fit and (rows, n) to predict. A constant 1 is added for the bias. A given matrix
-        has to be symmetric. If it has negative eigenvalues (all rows are checked, by Cholesky's
-        method), they are made up for on its diagonal, and the result is never called converged.
+        exp(-gamma |x - z|^2), x.z, (gamma x.z + coef0)^degree, or X itself: a symmetric kernel
+        matrix (n, n) to fit, (rows, n) to predict. A constant 1 is added for the bias. If a given
+        matrix has negative eigenvalues, its diagonal is raised, and the fit never converges.
     gamma : "mean_distance", "scale" or float > 0
-        "mean_distance" is the paper's 1 / (2 w^2), w the mean distance between training rows;
-        "scale" is 1 / (d * variance of X).
+        Coefficient of the rbf and poly kernels. "mean_distance" is the paper's 1 / (2 w^2), w the
+        mean distance between training rows; "scale" is 1 / (d * variance of X).
     degree : int >= 1
         Degree of the poly kernel.
     coef0 : float >= 0
         Constant in the poly kernel.
     sampling : None or "bootstrap"
         None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
-        each member its own sample: then they differ.
+        each member its own sample, and the members differ.
     solver : "auto" or "alternating"
-        "alternating" is Algorithm 1 with all members, until they settle; "auto" trains one machine
-        where samples are equal, and takes other methods where Algorithm 1 is slow.
+        "alternating" is Algorithm 1 with all members, until they settle. "auto" trains one machine
+        if all samples are equal, and uses faster solvers if Algorithm 1 is slow.
     cache_size : float > 0
-        Megabytes for kernel values. Up to n = 11,000 rows all fit into the default; beyond, rows
-        are computed anew when they are needed again.
+        Megabytes for kernel values. The default holds all of n = 11,000 rows; beyond, rows are
+        computed again when they are needed.
     tol : float > 0
-        Target for `residual_`.
+        Tolerance for `residual_`.
     max_iter : int >= 1
-        Most iterations: rounds over the members, steps of Newton's method and of the interior
-        point method all count.
+        Maximum number of iterations: sweeps over the members, steps of Newton's method and of the
+        interior point method.
     class_weight : None, "balanced" or dict
-        Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same
+        total weight.
     n_jobs : None or int
-        Threads for kernel values, in training and prediction, no more than these are worth; None:
-        1, -1: as many as there are processors. The answer is the same within the certified gap.
+        Maximum number of threads for kernel values; None means 1, -1 all processors. Small data
+        use fewer. Results agree within the certified gap.
     random_state : None, int, RandomState or Generator
         Seed of the bootstrap.
     verbose : int
-        1 prints one line after every iteration.
+        If 1, print one line per iteration.
     callback : None or callable
-        Called as callback(self, iteration, info) after every iteration; True stops with the last
-        members that have a certificate.
+        Called as callback(self, iteration, info) after every iteration. True stops the fit with
+        the last certified members.
 
     Attributes
     ----------
     dual_coef_ (T, n) : w_t = sum_i dual_coef_[t, i] phi(x_i), labels included
-    alpha_ (T, n) : the point of the dual that proves residual_: >= 0, each row sums to nu / T
-    coef_ (T, d), intercept_ (T,) : the members themselves, with the linear kernel and "auto"
-    support_ : training rows with a coefficient; support_vectors_ : those rows, if not precomputed
-    rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 where |w_t| < 1
+    alpha_ (T, n) : dual point that certifies residual_: >= 0, each row sums to nu / T
+    coef_ (T, d), intercept_ (T,) : the members, with the linear kernel and "auto"
+    support_ : training rows with a coefficient; support_vectors_ : their X, if not precomputed
+    rho_ (T,), lambda_ (T,) : margins; multipliers of the norm bounds, 0 if |w_t| < 1
     gram_ (T, T) : inner products of the members
-    gamma_ : the number used in the rbf and poly kernels
+    gamma_ : coefficient of the rbf and poly kernels
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem, which is below 0; certified duality gap, an
-        allowance for rounding included, / |objective_|; infinite if there is no certificate
+    objective_, residual_ : value of the problem, below 0; certified duality gap, rounding
+        included, / |objective_|, infinite without a certificate
     n_iter_, converged_, trace_ : iterations, residual_ <= tol, objective per iteration
     classes_, n_features_in_ : as in scikit-learn
 
@@ -1902,153 +1825,139 @@ class DRM(_Estimator):
 
     @all_or_nothing
     def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and two classes y; sample_weight multiplies each example's loss, a
-        weight of 2 is the row twice."""
+        """Train on X (n, d) and two classes y; a row of sample_weight 2 counts as two rows."""
         self._check_params()
-        data = self._check_fit(X, y, sample_weight)
-        n = len(data[0])
-        with np.errstate(all="ignore"), self._team(n * n // 2) as team:
-            return self._fit(*data, team)  # What is not finite gets no certificate.
-
-    def _team(self, values):
-        """As many threads as n_jobs allows and so many kernel values are worth."""
-        return _Team(max(min(self._threads(), values // THREAD_VALUES), 1))
-
-    def _fit(self, X, y, weight, team):
-        # Rows without a weight are left out.
+        X, y, weight = self._check_fit(X, y, sample_weight)
         n = len(X)
-        T = self.n_estimators
-        X, lacking = self._check_kernel(X)
         used = np.flatnonzero(weight)
-        if used.size < n:
-            y = y[used]
-            weight = weight[used]
-            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
         self.trace_ = []
-        self.weights_ = np.full(T, 1.0 / T)
+        with np.errstate(all="ignore"):  # Values that are not finite get no certificate.
+            X, shift = self._check_kernel(X)
+            if used.size < n:  # Rows of weight 0 are left out.
+                X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+                y = y[used]
+                weight = weight[used]
+            n_threads = self._n_threads(n * n // 2)
+            self._set_gamma(X, weight, n_threads)
+            diag = self._diagonal(X)
+            p, ridge, members = self._members(weight)
 
-        # Kernel values, in units that make phi about 1 long, unless phi is written out.
-        p, ridge, members = self._members(weight)
-        dtype = np.float32 if self.solver == "auto" else np.float64
-        squares = self._set_gamma(X, weight, dtype, team)
-        diag = self._diagonal(X)
-        rows = None
-        if not self._is_explicit(X, len(p)):
-            gamma = getattr(self, "gamma_", None)
-            kernel = self._kernel_to(X)
-            rows = _Rows(kernel, X, y, diag, self.cache_size, dtype, squares, gamma, team)
-        unit = 1.0 if rows is None else rows.unit
-        root = math.sqrt(unit)
-        problem = _problem(p, float(self.nu) / root, float(self.mu) / unit, ridge / unit)
-        lost = 0.0
+            # In units of the kernel, phi is about 1 long.
+            is_explicit = self._is_explicit(X, len(p))
+            unit = 1.0 if is_explicit else _kernel_unit(diag)
+            root = math.sqrt(unit)
+            problem = _problem(p, float(self.nu) / root, float(self.mu) / unit, ridge / unit)
 
-        def report(iteration, objective, residual, rounding):
-            nonlocal lost
-            lost = rounding
-            certified = not lacking and residual >= 0.0
-            residual = residual if certified else math.inf
-            return self._report(iteration, unit * objective, residual=residual)
+            def report(iteration, certificate):
+                gap = certificate.relative_gap
+                residual = gap if gap >= 0.0 and not shift else math.inf
+                return self._report(iteration, unit * certificate.objective, residual=residual)
 
-        # The solver: an interior point method with explicit phi, else Algorithm 1.
-        if rows is None:
-            points = _Points(X, y)
-            lam, rho, gram, W, a = _interior(points, problem, self.tol, self.max_iter, report)
-            b = _coefficients(points, problem, W, a, lam)
-            self.coef_ = W[members, :-1]
-            self.intercept_ = W[members, -1]
-        else:
-            paper = self.solver == "alternating"
-            lam, rho, gram, b, a = _solve(rows, problem, self.tol, self.max_iter, paper, report)
-
-        # The fitted members, and what is proved of them.
-        self._keep(members, used, n, (lam * unit, rho * root, gram, b / root * y, a * root))
+            # Interior point method with explicit phi, else Algorithm 1 on cached kernel values.
+            limits = self.tol, self.max_iter, report
+            if is_explicit:
+                features = _LinearFeatures(X, y)
+                solution = _interior(features, problem, *limits)
+                b = _coefficients(features, problem, solution)
+                self.coef_ = solution.w[members, :-1]
+                self.intercept_ = solution.w[members, -1]
+            else:
+                paper = self.solver == "alternating"
+                options = self.cache_size, np.float64 if paper else np.float32, n_threads
+                cache = _KernelCache(self._kernel_to(X), X, y, diag, *options)
+                solution = _solve(cache, problem, *limits, paper)
+                b = solution.w
+            certificate, lam, _, a = solution
+            rho, gram = certificate.rho * root, certificate.gram
+            self._set_fitted(members, used, n, (lam * unit, rho, gram, b / root * y, a * root))
         if self.kernel != "precomputed":
             self.support_vectors_ = X[np.searchsorted(used, self.support_)]
-        self.trace_ = np.array(self.trace_)
-        self.converged_ = bool(self.residual_ <= self.tol)
         if not self.converged_:
-            self._warn(lacking, lost)
+            self._warn(shift, certificate)
         return self
 
+    def _n_threads(self, n_values):
+        """Number of threads that n_jobs allows and the number of kernel values pays for."""
+        return max(min(self._threads(), n_values // MIN_VALUES_PER_THREAD), 1)
+
     def _members(self, weight):
-        """Weights p of the slacks of each member that is trained, the ridge on its |w|^2, and
-        which of them each member of the ensemble is: with "auto" and equal samples all are one."""
+        """Slack weights p of the members to train, the ridge on |w|^2, and the index (T,) of each
+        member of the ensemble among them: all 0 if "auto" trains one machine for equal samples."""
         T = self.n_estimators
-        if self.solver == "auto" and self.sampling is None:
+        n = weight.size
+        ridge = 0.0
+        members = np.arange(T)
+        if self.sampling == "bootstrap":
+            rng = np.random.default_rng(self._seed())
+            counts = [np.bincount(rng.integers(0, n, n), minlength=n) for _ in members]
+            v = np.array(counts) * weight
+        elif self.solver == "alternating":
+            v = np.repeat(weight[None], T, axis=0)
+        else:
             v = weight[None]
             ridge = 2.0 * float(self.mu) * T * (T - 1)
             members = np.zeros(T, np.intp)
-        else:
-            v = self._bootstrap(weight) if self.sampling else np.repeat(weight[None], T, axis=0)
-            ridge = 0.0
-            members = np.arange(T)
         return 2.0 / len(v) * v / v.sum(axis=1)[:, None], ridge, members
 
-    def _bootstrap(self, weight):
-        """Example weights of each member: how often it drew the row, times the row's own weight."""
-        rng = np.random.default_rng(self._seed())
-        n = weight.size
-        return np.array([np.bincount(rng.integers(0, n, n), minlength=n) * weight
-                         for _ in range(self.n_estimators)])  # fmt: skip
-
     def _is_explicit(self, X, T):
-        """Whether phi is written out: with the linear kernel, where that is cheap for T members."""
+        """True if "auto" uses explicit phi: the linear kernel, if that is cheap for T members."""
         columns = min(X.shape[1], len(X)) + 1
-        cheap = T * len(X) * columns**2 <= EXPLICIT
-        return self.kernel == "linear" and self.solver == "auto" and cheap
+        is_cheap = T * len(X) * columns**2 <= MAX_EXPLICIT
+        return self.kernel == "linear" and self.solver == "auto" and is_cheap
 
-    def _keep(self, members, used, n, solution):
-        """Attributes of all members, with a coefficient for each of n rows. Where one machine
-        stands for all of them, they share its multipliers."""
+    def _set_fitted(self, members, used, n, solution):
+        """Set the fitted attributes; members that are one machine share its multipliers."""
         lam, rho, gram, coef, a = solution
         T = len(members)
-        share = T // len(rho)
+        n_copies = T // len(rho)
+        self.weights_ = np.full(T, 1.0 / T)
         self.rho_ = rho[members]
-        self.lambda_ = lam[members] / share
+        self.lambda_ = lam[members] / n_copies
         self.gram_ = gram[np.ix_(members, members)]
         self.dual_coef_, self.alpha_ = np.zeros((2, T, n))
         self.dual_coef_[:, used] = coef[members]
-        self.alpha_[:, used] = a[members] / share
+        self.alpha_[:, used] = a[members] / n_copies
         self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
+        self.trace_ = np.array(self.trace_)
+        self.converged_ = bool(self.residual_ <= self.tol)
 
-    def _warn(self, lacking, lost):
-        """Say why there is no certificate as good as asked for, and what helps."""
-        if lacking:
-            why = (
+    def _warn(self, shift, certificate):
+        """Warn that the gap is above tol, with the cause and a remedy."""
+        rounding = certificate.rounding_error / abs(certificate.objective)
+        remedy = f"raise max_iter={self.max_iter} or mu, or scale X"
+        if rounding > 0.5 * self.tol:
+            remedy = f"rounding alone is {rounding:.1e} of it: scale and centre X, or raise tol"
+        text = (
+            f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
+            f"(tol={self.tol:g}); {remedy}"
+        )
+        if shift:
+            text = (
                 ": the kernel matrix is not positive semi-definite, so the problem is not convex "
-                f"and no result can be certified; fitted with {lacking:.1g} added to its "
-                "diagonal. Pass a kernel without negative eigenvalues"
+                f"and no result can be certified; fitted with {shift:.1g} added to its diagonal. "
+                "Pass a kernel without negative eigenvalues"
             )
-        else:
-            why = (
-                f" stopped after {self.n_iter_} iterations with residual {self.residual_:.1e} "
-                f"(tol={self.tol:g}); "
-            )
-            if lost > 0.5 * self.tol:
-                why += f"rounding alone is {lost:.1e} of it: scale and centre X, or raise tol"
-            else:
-                why += f"raise max_iter={self.max_iter} or mu, or scale X"
-        warnings.warn(type(self).__name__ + why, ConvergenceWarning, stacklevel=5)
+        warnings.warn(type(self).__name__ + text, ConvergenceWarning, stacklevel=4)
 
     def votes(self, X):
-        """Output of every member, (n, T)."""
+        """Outputs of the members, (n, T)."""
         X = self._check_X(X)
         if hasattr(self, "coef_"):
             return X @ self.coef_.T + self.intercept_
         if self.kernel == "precomputed":
             X = X[:, self.support_]
-            values = self._kernel_to(None)
+            kernel = self._kernel_to(None)
         else:
-            values = self._kernel_to(self.support_vectors_)
+            kernel = self._kernel_to(self.support_vectors_)
         coef = self.dual_coef_[:, self.support_].T
         out = np.empty((len(X), len(self.dual_coef_)))
 
-        def vote(parts):
-            for part in parts:
-                out[part] = values(X[part], np.float64) @ coef
+        def vote(chunks):
+            for rows in chunks:
+                out[rows] = kernel(X[rows], np.float64) @ coef
 
-        with self._team(len(X) * len(self.support_)) as team:
-            team.share(vote, team.chunks(len(X), len(self.support_)))
+        n_threads = self._n_threads(len(X) * len(coef))
+        _run_threads(vote, _chunks(len(X), len(coef), n_threads), n_threads)
         return out
 
     def decision_function(self, X):
@@ -2056,7 +1965,7 @@ class DRM(_Estimator):
         return self.votes(X) @ self.weights_
 
     def facts(self):
-        """Figures of the fit that a report should show."""
+        """Statistics of the fit for the report."""
         facts = {"% of members at the norm bound": 100.0 * float((self.lambda_ > 0).mean())}
         pairs = np.triu_indices(len(self.gram_), 1)
         if pairs[0].size:
@@ -2078,94 +1987,63 @@ class DRM(_Estimator):
         good = good and has("support_", (None,), below=self.dual_coef_.shape[1])
         return good and (given or has("support_vectors_", (self.support_.size, d)))
 
-    def _set_gamma(self, X, weight, dtype, team):
-        """Sets gamma_; returns squared distances of all rows if they were needed and serve as a
-        start for the kernel values in single precision."""
-        if self.kernel == "precomputed":
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = X - X.mean(axis=0)
-            longest = float((centred**2).sum(axis=1).max())
-            self._refuse(max(longest, float((X**2).sum(axis=1).max())))
-
-        # The mean distance needs all distances: they are kept where the kernel values can be made
-        # from them in place.
-        table = None
-        if self.gamma == "mean_distance" and self.kernel != "linear":
-            n = len(X)
-            if self.kernel == "rbf" and dtype == np.float32 and longest < FITS:
-                if _slots(n, self.cache_size, dtype) == n:
-                    table = np.empty((n, n), dtype)
-            width = _mean_distance(X, weight, table, team)
+    def _set_gamma(self, X, weight, n_threads):
+        """Set gamma_ if the kernel has one."""
+        if self.kernel in ("precomputed", "linear"):
+            return
+        if self.gamma == "mean_distance":
+            width = _mean_distance(X, weight, n_threads)
             self.gamma_ = 1.0 / (2.0 * width**2) if width > 0 else 1.0
-        elif self.gamma == "scale" and self.kernel != "linear":
-            self.gamma_ = float(scale_gamma(X, weight))
-        elif self.kernel != "linear":
-            self.gamma_ = float(self.gamma)
-        return table if table is not None and 2.0 * self.gamma_ * longest <= LONG else None
+        else:
+            self.gamma_ = float(scale_gamma(X, weight) if self.gamma == "scale" else self.gamma)
 
     def _kernel_to(self, Z):
         gamma = getattr(self, "gamma_", None)
         return _kernel_to(self.kernel, Z, gamma, self.degree, float(self.coef0))
 
     def _diagonal(self, X):
-        """k(x, x) + 1, and no kernel value that is not finite."""
+        """k(x, x) + 1, (n,). Raise ValueError if squares of kernel values may overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.kernel == "precomputed":
-                diag = X.diagonal()
-                size = float(abs(X).max())
-            elif self.kernel == "rbf":
+            diag = X.diagonal() if self.kernel == "precomputed" else (X**2).sum(axis=1)
+            size = float(abs(X).max() if self.kernel == "precomputed" else diag.max())
+            if self.kernel == "rbf":
                 diag = np.ones(len(X))
-                size = float(self.gamma_ * (X**2).sum(axis=1).max())
-            else:
-                diag = (X**2).sum(axis=1)
-                if self.kernel == "poly":
-                    diag = (self.gamma_ * diag + self.coef0) ** self.degree
-                size = float(diag.max())
-        self._refuse(size)
-        return diag + 1.0
-
-    def _refuse(self, size):
-        """Raise where kernel values of this size, or squares of them, are not finite."""
+                size = max(size, self.gamma_ * size)
+            elif self.kernel == "poly":
+                diag = (self.gamma_ * diag + self.coef0) ** self.degree
+                size = max(size, float(diag.max()))
         if not size < KERNEL_LIMIT:
             raise ValueError(
                 f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: squared "
-                f"lengths or kernel values reach {size:.3g}, and products of two of them have to "
-                "be finite; scale X" + (" or lower gamma" * (self.kernel in ("rbf", "poly")))
+                f"lengths or kernel values reach {size:.3g}, and products of two of them must be "
+                "finite; scale X" + (" or lower gamma" * (self.kernel in ("rbf", "poly")))
             )
+        return diag + 1.0
 
     def _check_kernel(self, X):
-        """X, of a given kernel matrix the symmetric part with as much added to its diagonal as
-        makes it semi-definite, and how much that is."""
+        """X and 0, or the symmetric part of a given kernel matrix, made semidefinite by a shift of
+        its diagonal, and the shift. Raise ValueError if it is not square and symmetric."""
         if self.kernel != "precomputed":
             return X, 0.0
-        who = type(self).__name__
         n = len(X)
         if X.shape != (n, n):
             raise ValueError(
-                f"{who}: kernel='precomputed' needs a square kernel matrix of the training rows, "
-                f"got shape {X.shape}"
+                f"{type(self).__name__}: kernel='precomputed' needs a square kernel matrix of the "
+                f"training rows, got shape {X.shape}"
             )
-
-        # The two sides of the diagonal may differ by rounding only.
         length = np.sqrt(abs(X.diagonal()))
-        for part in _chunks(n):
-            here = X[part]
-            there = X[:, part].T
-            allowed = np.maximum(abs(here), abs(there)) + length[part, None] * length
-            wrong = abs(here - there) - ASYMMETRY * allowed
-            if wrong.max() > 0:
-                i, j = np.unravel_index(wrong.argmax(), wrong.shape)
-                i += part.start
-                raise ValueError(
-                    f"{who}: the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:.9g} "
-                    f"and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
-                )
-
-        # Negative eigenvalues are made up for.
+        size = np.maximum(abs(X), abs(X.T)) + np.outer(length, length)
+        excess = abs(X - X.T) - ASYMMETRY * size
+        if excess.max() > 0:
+            i, j = np.unravel_index(excess.argmax(), excess.shape)
+            raise ValueError(
+                f"{type(self).__name__}: the kernel matrix must be symmetric, but K[{i}, {j}] = "
+                f"{X[i, j]:.9g} and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is "
+                "rounding"
+            )
         X = 0.5 * (X + X.T)
-        lacking = _lacking(X + 1.0)
-        return X + lacking * np.eye(n) if lacking else X, lacking
+        shift = _psd_shift(X + 1.0)
+        return X + shift * np.eye(n) if shift else X, shift
 
 
 class NuSVM(DRM):

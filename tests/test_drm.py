@@ -107,7 +107,7 @@ def rows_of(X, y, kind="rbf", gamma=1.0, megabytes=500.0, dtype=np.float64):
     """The kernel rows as fit makes them."""
     model = DRM(kernel=kind)
     model.gamma_ = gamma
-    return drm._Rows(model._kernel_to(X), X, y, model._diagonal(X), megabytes, dtype)
+    return drm._KernelCache(model._kernel_to(X), X, y, model._diagonal(X), megabytes, dtype)
 
 
 def heart(n=150):
@@ -145,9 +145,9 @@ def test_one_smo_run_against_clarabel(seed):
     rows = rows_of(X, y, ["rbf", "linear"][seed % 2])
     c, lin = rng.uniform(1, n, n), rng.normal(size=n) * seed / 12
     a = np.full(n, total / n)
-    Qa = rows.times(a[None])[0][0]
+    Qa = rows.multiply(a[None])[0][0]
     dual = drm._Dual(c, lin, square=0.0, least=0.0, fixed=True)
-    drm._visit(rows, dual, a, Qa, s, 1e-11, 10**6)
+    drm._solve_member(rows, dual, a, Qa, s, 1e-11, 10**6)
     H = rows.table / (2 * s) + np.diag(c)  # in units of rows.unit
     assert a.min() >= 0 and abs(a.sum() - total) < 1e-12
     assert_allclose(Qa, rows.table @ a, atol=1e-9)
@@ -163,8 +163,8 @@ def test_one_smo_run_against_clarabel(seed):
         return 0.5 * z @ H @ z + lin @ z / (2 * s)
 
     for tol in (1e-3, 1e-6):  # the gradient where there is weight, above the smallest of all
-        rough, Qr = np.full(n, total / n), rows.times(np.full((1, n), total / n))[0][0]
-        drm._visit(rows, dual, rough, Qr, s, tol, 10**6)
+        rough, Qr = np.full(n, total / n), rows.multiply(np.full((1, n), total / n))[0][0]
+        drm._solve_member(rows, dual, rough, Qr, s, tol, 10**6)
         g = H @ rough + lin / (2 * s)
         assert g[rough > 0].max() - g.min() <= 1.01 * tol
     assert value(a) <= value(best) + 1e-8 * abs(value(best))
@@ -176,7 +176,8 @@ def test_one_smo_run_against_clarabel(seed):
 def test_alternation_ends_where_all_members_are_equal(T, mu):
     X, y = heart(100)
     params = dict(n_estimators=T, mu=mu, nu=0.3)
-    paper, auto = DRM(**params, solver="alternating").fit(X, y), DRM(**params).fit(X, y)
+    paper = DRM(**params, solver="alternating").fit(X, y)
+    auto = DRM(**params, tol=1e-12).fit(X, y)  # a gap of 1e-12 fixes members to its root, 1e-6
     assert_allclose(paper.objective_, auto.objective_, rtol=1e-6)
     size = np.abs(auto.dual_coef_).max()
     assert np.ptp(paper.dual_coef_, axis=0).max() < 1e-6 * size
@@ -191,11 +192,11 @@ def test_alternation_ends_where_all_members_are_equal(T, mu):
     start /= np.sqrt(np.einsum("ti,ij,tj->t", start, rows.table, start))[:, None]
     p = np.full((T, len(y)), 2.0 / (T * len(y)))
     trace = []
-    *_, members, _ = drm._solve(
-        rows, drm._problem(p, 0.3, mu), 1e-6, 200, True, lambda *s: trace.append(s[1]), start
-    )
-    assert_allclose(trace[-1], auto.objective_, rtol=1e-6)
-    assert np.ptp(members, axis=0).max() < 1e-6 * size
+    problem = drm._problem(p, 0.3, mu)
+    solution = drm._solve(rows, problem, 1e-6, 200, lambda *s: trace.append(s), True, start)
+    assert trace[-1] == (len(trace), solution.certificate)
+    assert_allclose(solution.certificate.objective, auto.objective_, rtol=1e-6)
+    assert np.ptp(solution.w, axis=0).max() < 1e-6 * size
     own = DRM(**params, solver="alternating", sampling="bootstrap", random_state=0).fit(X, y)
     assert np.ptp(own.dual_coef_, axis=0).max() > 0.1 * np.abs(own.dual_coef_).max()
     assert (
@@ -280,8 +281,7 @@ def test_two_members_with_own_samples():
 def test_small_tolerances_are_reached():
     data = datasets.load("pima")
     X = datasets.Preprocess("minmax01").fit(data.X).transform(data.X)
-    model = NuSVM(nu=0.05, tol=1e-11).fit(X, data.y)  # more rows than are polished
-    assert model.residual_ <= 1e-11 and len(model.support_) > drm.POLISH_UNKNOWNS
+    assert NuSVM(nu=0.05, tol=1e-11).fit(X, data.y).residual_ <= 1e-11
     X, y = heart()
     for params in ({}, {"kernel": "linear", "nu": 0.2}, {"sampling": "bootstrap", "mu": 1e-3}):
         model = DRM(n_estimators=4, tol=1e-12, random_state=0, **params).fit(X, y)
@@ -377,21 +377,10 @@ def test_rows_used_last_stay():
     for numbers in wanted:
         rows.load(numbers)
         for i in numbers:
-            assert_allclose(rows.table[rows.where[i]], whole[i], rtol=1e-12)
-    held = set(np.flatnonzero(rows.where >= 0))  # 1 and 2 went first, then 3 or 4
+            assert_allclose(rows.table[rows.slot[i]], whole[i], rtol=1e-12)
+    held = set(np.flatnonzero(rows.slot >= 0))  # 1 and 2 went first, then 3 or 4
     assert len(held) == 8 and held - {3, 4} == {0, 5, 6, 7, 8, 9, 10}
-    assert len(set(rows.where[list(held)])) == 8
-
-
-@uncompiled
-def test_exp():
-    x = -np.concatenate([np.linspace(0, 50, 5000), np.linspace(50, 690, 5000), [0.0]])
-    y = x.copy()
-    drm._exp(y, np.empty_like(y))
-    assert_allclose(y, np.exp(x), rtol=5e-16)
-    far = np.array([-800.0, -1e9, -1e300])
-    drm._exp(far, np.empty(3))
-    assert (far >= 0).all() and (far < 1e-300).all()
+    assert len(set(rows.slot[list(held)])) == 8
 
 
 def test_cached_kernels_give_the_same_bits(tmp_path):
@@ -510,13 +499,13 @@ def test_what_a_kernel_lacks():
         A = rng.normal(size=(n, n))
         good = A @ A.T
         scales = 10.0 ** rng.uniform(-6, 6, n)
-        assert drm._lacking(good) == 0.0
-        assert drm._lacking(good * np.outer(scales, scales)) == 0.0  # in units of each row
-        assert drm._lacking(np.ones((n, n))) == 0.0
+        assert drm._psd_shift(good) == 0.0
+        assert drm._psd_shift(good * np.outer(scales, scales)) == 0.0  # in units of each row
+        assert drm._psd_shift(np.ones((n, n))) == 0.0
         values, vectors = np.linalg.eigh(good)
         bad = good - (values[0] + 0.01) * np.outer(vectors[:, 0], vectors[:, 0])
-        assert 0.01 <= drm._lacking(bad) <= 0.1
-    assert drm._lacking(np.zeros((3, 3))) == 0.0
+        assert 0.01 <= drm._psd_shift(bad) <= 0.1
+    assert drm._psd_shift(np.zeros((3, 3))) == 0.0
 
 
 @pytest.mark.parametrize("size", [1e-7, 1e-3])
@@ -564,7 +553,7 @@ def test_rbf_does_not_cancel(factor, gamma):
     exact = hard_drm.long_kernel(Z, "rbf", gamma, None) + 1.0
     assert_allclose(values, exact.astype(float), rtol=1e-11)
     assert (values <= 2.0).all()
-    table = drm._Rows(
+    table = drm._KernelCache(
         model._kernel_to(Z), Z, np.ones(83), model._diagonal(Z), 500.0, np.float64
     ).table
     assert_array_equal(table.diagonal(), 2.0)
@@ -640,7 +629,7 @@ def test_rows_with_the_same_x_cancel():
     signs = np.where(y > 0, 1.0, -1.0)
     rows = rows_of(X, signs, gamma=0.7)
     b = rng.normal(size=(2, 300))
-    values, images = rows.merged(b, b @ rows.table)
+    values, images = rows.merge_equal_rows(b, b @ rows.table)
     assert values.shape == (2, 8)
     assert_allclose(values @ images.T, b @ rows.table @ b.T)
 
@@ -659,7 +648,8 @@ def test_follow():
     for sigma in (1e-3, 1e3):
         g = (Q @ a + lin) / (2 * s) + c * a + far
         dual = drm._Dual(c, lin, 4.0 * q @ Q @ q, sigma, fixed=False)
-        new = drm._follow(dual, drm._Work(a, g, far, *np.empty((3, 20), np.float32)), s)
+        state = drm._SmoState(a, g, far, *np.empty((3, 20), np.float32))
+        new = drm._update_multiplier(dual, state, s)
         u = a + 2.0 * q
         assert_allclose(new, max(sigma, 0.5 * np.sqrt(u @ Q @ u)))
         assert_allclose(g, (Q @ a + lin) / (2 * new) + c * a + far)
@@ -669,7 +659,7 @@ def test_follow():
 @pytest.mark.parametrize("mu", [1e-3, 5.0])
 def test_a_round_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
     """(5), (6) and (7) hold for the last member visited: nothing moved after it."""
-    monkeypatch.setattr(drm, "VISIT", 10_000)
+    monkeypatch.setattr(drm, "PAIRS_PER_ROW", 10_000)
     rng = np.random.default_rng(4)
     T, n, nu = 3, 40, 0.6
     X = rng.normal(size=(n, 2))
@@ -680,8 +670,8 @@ def test_a_round_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
     c = np.where(inside, 1.0 / np.where(inside, p, 1.0), 0.0)
     a = nu / T * p / p.sum(axis=1)[:, None]
     b, lam = np.zeros((T, n)), np.ones(T)
-    Qa, M = rows.times(a, b)
-    short = drm._round(rows, problem, a, Qa, b, M, lam, 1e-10)
+    Qa, M = rows.multiply(a, b)
+    short = drm._sweep_members(rows, problem, a, Qa, b, M, lam, 1e-10)
     Q, others = rows.table, b[0] + b[1]
     u = a[2] - 2.0 * mu * others
     expected = max(0.0, 0.5 * np.sqrt(u @ Q @ u) - (T - 1) * mu)
@@ -700,7 +690,7 @@ def test_a_round_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
 @pytest.mark.parametrize("T", [1, 3])
 @pytest.mark.parametrize("mu", [1e-3, 2.0])
 def test_certificate_and_newton(T, mu):
-    """The gap bounds what is lost at any members, and is 0 where Newton's method ends."""
+    """The gap bounds the loss of any members; Newton ends where all optimality conditions hold."""
     rng = np.random.default_rng(5)
     n, nu = 30, 0.5
     mu = mu if T > 1 else 0.0
@@ -708,42 +698,36 @@ def test_certificate_and_newton(T, mu):
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
     rows = rows_of(X, y)
     p = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(T)]) * 2.0 / T / n
-    problem, total, states = drm._problem(p, nu, mu), nu / T, []
-
-    def certificate(a, b, lam):
-        Qa, M = rows.times(a, b)
-        size = [np.sqrt(part**2 @ rows.diag) for part in (a, b)]
-        length = np.sqrt(rows.diag[rows.order[rows.starts]])
-        u, w = rows.merged(a, Qa), rows.merged(b, M)
-        return drm._certificate(problem, a, u, w, M, lam, size, length)
-
-    lam, *_, b, a = drm._solve(rows, problem, 1e-12, 200, False, lambda *s: states.append(s))
-    optimum, tightest = states[-1][1], states[-1][2]
-    assert tightest <= 1e-12
-    naive = naive_objective(rows.table * np.outer(y, y) - 1.0, y, p, nu, mu, b * y)
-    assert_allclose(optimum, naive, rtol=1e-9)
+    problem, total = drm._problem(p, nu, mu), nu / T
+    naive = rows.table * np.outer(y, y) - 1.0, y, p, nu, mu
+    (optimum, gap, *_), lam, b, a = drm._solve(rows, problem, 1e-12, 200, lambda *_: False)
+    assert gap <= 1e-12 * abs(optimum)
+    assert_allclose(optimum, naive_objective(*naive, b * y), rtol=1e-9)
     for noise in (1e-3, 0.1, 1.0):
         other = a * np.exp(noise * rng.normal(size=a.shape))
         other *= total / other.sum(axis=1)[:, None]
         factor = np.exp(noise * rng.normal(size=T))
         members = b + noise * 0.1 * rng.normal(size=b.shape)
-        value, gap, lost, rho, inner, scale = certificate(other, members, lam * factor)
-        assert value - gap <= optimum <= value + 1e-12 and lost < 1e-10
+        products = rows.multiply(other, members)
+        value, gap, error, _, inner, scale = rows.certificate(
+            problem, other, products[0], members, products[1], lam * factor, drm.EPS
+        )
+        assert value - gap <= optimum <= value + 1e-12 and error < 1e-10
         assert (inner.diagonal() <= 1 + 1e-12).all()
-        assert_allclose(
-            value,
-            naive_objective(rows.table * np.outer(y, y) - 1.0, y, p, nu, mu,
-                            members * scale[:, None] * y),
-            rtol=1e-8,
-        )  # fmt: skip
-    start = a * np.exp(0.05 * rng.normal(size=a.shape))
-    M = rows.times(b)[0]
-    found = drm._newton(rows, problem, start, b, M, lam * 1.2, 0.0, lambda: False)
-    assert found is not None
-    assert_allclose(found[0], a, atol=1e-9)
-    assert_allclose(found[2], lam, rtol=1e-7, atol=1e-12)
-    stopped = drm._newton(rows, problem, start, b, M, lam * 1.2, 0.0, lambda: True)
-    assert stopped is None
+        assert_allclose(value, naive_objective(*naive, members * scale[:, None] * y), rtol=1e-8)
+
+    # Newton's method ends where all conditions hold, more exactly than the gap shows.
+    start = a * np.exp(0.05 * rng.normal(size=a.shape)), b, rows.multiply(b)[0], lam * 1.2, 0.0
+    new_a, new_b, new_lam = drm._newton(rows, problem, *start, lambda: False)
+    (M,) = rows.multiply(new_b)
+    rho = drm._best_rho(M, p, total)
+    assert_allclose(new_a, p * np.maximum(rho[:, None] - M, 0.0), atol=1e-9)
+    penalty = (problem.own + new_lam)[:, None] * new_b + mu * new_b.sum(axis=0)
+    assert_allclose(penalty, 0.5 * new_a, atol=1e-9)
+    norm = (new_b * M).sum(axis=1)
+    assert_allclose(new_lam * (norm - 1.0), 0.0, atol=1e-9)
+    assert (new_lam >= 0).all() and (norm <= 1 + 1e-9).all()
+    assert drm._newton(rows, problem, *start, lambda: True) is None
 
 
 @uncompiled
@@ -754,16 +738,16 @@ def test_cone():
     for x in inside[:2]:
         x[:, 0] = np.linalg.norm(x[:, 1:], axis=1) + rng.random(4)
     s, z, d = inside
-    assert_allclose(drm._det(s), s[:, 0] ** 2 - (s[:, 1:] ** 2).sum(axis=1))
-    assert_allclose(drm._jordan(z, drm._divide(s, z)), s)
-    assert_allclose(drm._jordan(s, z)[:, 0], (s * z).sum(axis=1))
-    root_s, root_z = np.sqrt(drm._det(s))[:, None], np.sqrt(drm._det(z))[:, None]
+    assert_allclose(drm._cone_det(s), s[:, 0] ** 2 - (s[:, 1:] ** 2).sum(axis=1))
+    assert_allclose(drm._jordan_product(z, drm._jordan_divide(s, z)), s)
+    assert_allclose(drm._jordan_product(s, z)[:, 0], (s * z).sum(axis=1))
+    root_s, root_z = np.sqrt(drm._cone_det(s))[:, None], np.sqrt(drm._cone_det(z))[:, None]
     bar = s / root_s + z / root_z * np.array([1, -1, -1, -1, -1])
-    bar /= np.sqrt(drm._det(bar))[:, None]
+    bar /= np.sqrt(drm._cone_det(bar))[:, None]
     eta = (root_s / root_z)[:, 0]
-    assert_allclose(drm._scale(z, bar, eta), drm._scale(s, bar, eta, inverse=True))
-    assert_allclose(drm._scale(drm._scale(d, bar, eta), bar, eta, inverse=True), d)
-    leave = drm._leave(s, d)
+    assert_allclose(drm._apply_scaling(z, bar, eta), drm._apply_scaling(s, bar, eta, inverse=True))
+    assert_allclose(drm._apply_scaling(drm._apply_scaling(d, bar, eta), bar, eta, inverse=True), d)
+    leave = drm._inverse_step_to_cone(s, d)
     for t in range(4):
         edge = s[t] + d[t] / leave[t] if leave[t] > 0 else s[t] + 1e6 * d[t]
         size = edge[0] - np.linalg.norm(edge[1:])
@@ -779,20 +763,21 @@ def test_interior_points(mu):
     y = np.where(X[:, 0] + rng.normal(size=60) > 5, 1.0, -1.0)
     counts = naive_bootstrap(np.ones(60), 3, 1)
     p, steps = 2.0 / 3 * counts / 60, []
-    points = drm._Points(X, y)
+    points = drm._LinearFeatures(X, y)
     phi = np.column_stack((X, np.ones(60)))
     assert_allclose(points.coordinates @ points.basis.T, phi * y[:, None], atol=1e-12)
     W = rng.normal(size=(3, 5))
     assert_allclose(points.margins(W), y * (W @ phi.T))
-    assert_allclose(points.pull(p), (p * y) @ phi)
+    assert_allclose(points.weighted_sum(p), (p * y) @ phi)
     asked = drm._problem(p, 0.4, mu)
-    lam, rho, inner, W, a = drm._interior(points, asked, 1e-10, 100, lambda *s: steps.append(s))
-    assert len(steps) < 30 and steps[-1][2] <= 1e-10
+    found = drm._interior(points, asked, 1e-10, 100, lambda *s: steps.append(s))
+    certificate, lam, W, a = found
+    assert len(steps) < 30 and steps[-1][1].relative_gap <= 1e-10
     problem = X @ X.T, y, counts, 0.4, mu
     optimum = naive_objective(*problem, clarabel(*problem))
-    assert_allclose(steps[-1][1], optimum, rtol=1e-8)
-    assert_allclose(inner, W @ W.T)
-    b = drm._coefficients(points, asked, W, a, lam)
+    assert_allclose(certificate.objective, optimum, rtol=1e-8)
+    assert_allclose(certificate.gram, W @ W.T)
+    b = drm._coefficients(points, asked, found)
     assert_allclose((b * y) @ phi, W, atol=1e-8)
     if mu > 0:  # as (5) has it
         assert_allclose(b, 0.5 * np.linalg.solve(np.diag(mu + lam) + mu, a), atol=1e-5)
@@ -802,25 +787,12 @@ def test_interior_points(mu):
 def test_factor():
     rng = np.random.default_rng(8)
     X, y = rng.normal(size=(50, 3)), np.where(rng.random(50) > 0.5, 1.0, -1.0)
-    low = drm._Factor(rows_of(X, y, "linear"))
-    assert low.exact and low.coordinates.shape == (50, 4)
+    low = drm._LowRankFeatures(rows_of(X, y, "linear"))
+    assert low.is_exact and low.coordinates.shape == (50, 4)
     Q = rows_of(X, y, "linear").table
     assert_allclose(low.coordinates @ low.coordinates.T, Q, atol=1e-12)
-    rows = rows_of(rng.normal(size=(drm.RANK + 50, 30)), np.ones(drm.RANK + 50))
-    assert not drm._Factor(rows).exact
-
-
-@uncompiled
-def test_distances_serve_as_a_start():
-    X, y = heart(200)
-    signs, n = 2.0 * y - 1.0, 200
-    table = np.zeros((n, n), np.float32)
-    width = drm._mean_distance(X, np.ones(n), table)
-    assert_allclose(np.triu(table), np.triu(cdist(X, X) ** 2), rtol=1e-6, atol=1e-12)
-    rows = rows_of(X, signs, gamma=0.5 / width**2)
-    started = drm._Rows(rows.kernel_to_X, X, signs, rows.diag, 500.0, np.float32, table.copy(),
-                        0.5 / width**2)  # fmt: skip
-    assert_allclose(started.table, rows.table, rtol=1e-6)
+    rows = rows_of(rng.normal(size=(drm.MAX_RANK + 50, 30)), np.ones(drm.MAX_RANK + 50))
+    assert not drm._LowRankFeatures(rows).is_exact
 
 
 @pytest.mark.parametrize("n", [5, 511, 512, pytest.param(513, marks=uncompiled), 1100])
@@ -847,10 +819,10 @@ def test_members_draw_their_own_samples():
     X, y = heart(60)
     weight = np.arange(60) % 2 + 0.5
     weight[:10] = 0.0
-    model = DRM(n_estimators=3, mu=0.0, sampling="bootstrap", random_state=5, tol=1e-10)
+    model = DRM(n_estimators=3, mu=0.0, sampling="bootstrap", random_state=5, tol=1e-12)
     model.fit(X, y, sample_weight=weight)
     for t, counts in enumerate(naive_bootstrap(weight, 3, 5)):  # mu = 0: each on its own
-        alone = NuSVM(tol=1e-10, gamma=model.gamma_).fit(X, y, sample_weight=counts)
+        alone = NuSVM(tol=1e-12, gamma=model.gamma_).fit(X, y, sample_weight=counts)
         assert_allclose(model.votes(X)[:, t], alone.decision_function(X), atol=1e-6)
         assert not model.dual_coef_[t, counts == 0].any()
 
@@ -953,8 +925,8 @@ def test_very_large_and_very_small_columns(kernel):
 @pytest.fixture
 def threads(monkeypatch):
     """A function that has as many threads used as said, however small the problem is."""
-    monkeypatch.setattr(drm, "THREAD_VALUES", 1)
-    monkeypatch.setattr(drm, "SHARED_VALUES", 2**14)
+    monkeypatch.setattr(drm, "MIN_VALUES_PER_THREAD", 1)
+    monkeypatch.setattr(drm, "THREAD_CHUNK_VALUES", 2**14)
 
     def use(count):
         monkeypatch.setattr(DRM, "_threads", lambda self: count)
@@ -985,32 +957,30 @@ def test_threads_give_the_same_answer(threads, params):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_table_and_products_of_threads(monkeypatch, dtype):
-    monkeypatch.setattr(drm, "SHARED_VALUES", 2**15)
+    monkeypatch.setattr(drm, "THREAD_CHUNK_VALUES", 2**15)
     X, y = blobs(n=1100, d=3, seed=6)
     y = np.where(y == y.max(), 1.0, -1.0)
     model = DRM()
     model.gamma_ = 0.7
     how = model._kernel_to(X), X, y, model._diagonal(X), 500.0, dtype
-    alone, b = drm._Rows(*how), np.random.default_rng(0).normal(size=(2, 1100))
+    alone, b = drm._KernelCache(*how), np.random.default_rng(0).normal(size=(2, 1100))
     weight = np.linspace(0.5, 2.0, 1100)
-    with drm._Team(3) as team:
-        rows = drm._Rows(*how, team=team)
-        assert_allclose(rows.table, alone.table, rtol=0, atol=4 * np.finfo(dtype).eps)
-        for exact in (False, True):
-            (expected,), (found,) = alone.times(b, exact=exact), rows.times(b, exact=exact)
-            assert_allclose(found, expected, rtol=0, atol=1e-4 if dtype == np.float32 else 1e-11)
-        distances, table = np.empty((2, 1100, 1100), np.float32)
-        width = drm._mean_distance(X, weight, distances, team)
-        assert_allclose(width, drm._mean_distance(X, weight, table), rtol=1e-12)
-        assert_allclose(np.triu(distances), np.triu(table), rtol=1e-5, atol=1e-6)
-    squares = ((X[:5, None] - X) ** 2).sum(-1)
-    assert_allclose(table[:5, 5:], squares[:, 5:], rtol=1e-4, atol=1e-5)
+    rows = drm._KernelCache(*how, n_threads=3)
+    assert_allclose(rows.table, alone.table, rtol=0, atol=4 * np.finfo(dtype).eps)
+    for exact in (False, True):
+        (expected,), (found,) = alone.multiply(b, exact=exact), rows.multiply(b, exact=exact)
+        assert_allclose(found, expected, rtol=0, atol=1e-4 if dtype == np.float32 else 1e-11)
+    width = drm._mean_distance(X, weight)
+    assert_allclose(drm._mean_distance(X, weight, n_threads=3), width, rtol=1e-12)
 
 
 def test_threads_do_not_tell_of_overflows():
-    with drm._Team(2) as team, warnings.catch_warnings():
+    def exponentials(values):
+        return [np.exp(np.array([v])) for v in values]
+
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = team.share(lambda parts: [np.exp(np.array([v])) for v in parts], [1e9, 1e9, 0.0])
+        found = drm._run_threads(exponentials, [1e9, 1e9, 0.0], 2)
     assert [len(each) for each in found] == [2, 1] and np.isinf(found[1][0])
 
 

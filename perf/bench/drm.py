@@ -38,12 +38,12 @@ def smo(X, y, model):
     """Kernel matrix and one SMO run at the model's multiplier, from equal weights."""
     n, nu = len(y), model.nu
     values, megabytes = model._kernel_to(X), model.cache_size
-    rows = drm._Rows(values, X, y, model._diagonal(X), megabytes, np.float32)
+    rows = drm._KernelCache(values, X, y, model._diagonal(X), megabytes, np.float32)
     a = np.full(n, nu / n)
-    (Qa,) = rows.times(a[None])[0]
+    (Qa,) = rows.multiply(a[None])[0]
     s, tol = float(model.lambda_[0]), KKT * float(model.rho_[0])
     dual = drm._Dual(np.full(n, n / 2.0), np.zeros(n), square=0.0, least=0.0, fixed=True)
-    drm._visit(rows, dual, a, Qa, s, tol, 10**8)
+    drm._solve_member(rows, dual, a, Qa, s, tol, 10**8)
     return a @ Qa / (4.0 * s) + n * a @ a / 4.0
 
 
