@@ -214,9 +214,7 @@ def test_times_are_drawn_on_a_logarithmic_scale(many):
               if row["method"] == name] for name in document["methods"]]  # fmt: skip
     means = [sum(each) / len(each) for each in times]
     assert_on_one_scale(marks(picture), np.log(means))
-    assert [t for t in picture["texts"] if t in map(duration, means)] == [
-        *map(duration, means)
-    ]
+    assert [t for t in picture["texts"] if t in map(duration, means)] == [*map(duration, means)]
     assert sum(path["d"].count("h0") for path in shapes(picture, "path", "some")) <= 20
 
 
@@ -471,21 +469,6 @@ def test_names_are_broken_not_cut(many):
         assert max(letters) * draw.MONO <= draw.WIDE
         assert LONG in "".join(t for t in picture["texts"] if t in LONG)
     assert page.text.count(LONG) >= 7
-    for name, limit in (("x" * 100, 9), ("\u754c" * 30, 10), (LONG, 20), ("a, b", 30), ("", 9)):
-        lines = draw.broken_lines(name, limit)
-        assert "".join(lines) == name
-        assert all(len(line) <= (limit if name.isascii() else limit // 2) for line in lines)
-
-
-@pytest.mark.parametrize("end", [0.301, 3.02, 30.5, 1010.0])
-def test_numbers_at_the_ends_of_an_axis_are_not_cut(end):
-    some = [draw.Row("a", "", end / 1000), draw.Row("b", "", end)]
-    drawn = draw.row_chart("times", "", some, "{:g} seconds".format, log=True, scale=(end / 1e3, end))
-    found = re.findall(r'<text class="m" x="([\d.]+)" y="[\d.]+">(.+?)</text>', drawn)
-    assert len(found) >= 3
-    for x, word in found:
-        half = draw.MONO * len(word) / 2
-        assert -0.1 <= float(x) - half and float(x) + half <= draw.WIDE + 0.1
 
 
 # -- colours, size, files --------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import statistics
 import numpy as np
 import pytest
 
+from perf import text
 from perf.study import report
 from perf.study.experiment import Spec, trials
 
@@ -130,9 +131,9 @@ def test_what_moves_the_cursor_is_escaped(records):
 
 
 def test_names_are_cut_in_the_middle():
-    assert report.cut("short", 12) == "short"
-    assert report.cut("a class called one", 12) == "a cla..d one"
-    assert len(report.cut("x" * 100, 24)) == 24
+    assert text.abbreviate("short", 12) == "short"
+    assert text.abbreviate("a class called one", 12) == "a cla..d one"
+    assert len(text.abbreviate("x" * 100, 24)) == 24
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def test_first_fits_do_not_spoil_the_time(records):
     """The first fits may compile what the warm-up did not reach: the median is reported."""
     for record, seconds in zip(records, (9.0, 0.0012, 0.0014), strict=True):
         record["fit_seconds"] = seconds
-    assert lines_of(text_of(records))["fit time"].startswith("1.40 ms (median); ")
+    assert lines_of(text_of(records))["fit time"].startswith("1.4 ms (median); ")
 
 
 def test_predictions(records):
