@@ -5,6 +5,7 @@ text in perf/study/report.py, methods come from solvers/ and data from datasets.
 """
 
 import argparse
+import contextlib
 import sys
 
 from perf.papers import TARGETS
@@ -74,7 +75,7 @@ def add_method_flags(parser, command):
     own = f"{scale}, or as --base wants it" if "base" in defaults else scale
     text = f"scaling of the features, learned on the training rows [default {own}]"
     add("--scale", choices=SCALES, help=text)
-    if command in methods.IN_BLOCKS:
+    if command in methods.BLOCK_METHODS:
         text = "of Dask, for --data DIR: local:N starts N processes, tcp://HOST:PORT is a scheduler"
         add("--scheduler", metavar="WHERE", help=text)
     text = "train on all rows afterwards and write the model, for `cli.py predict`"
@@ -199,14 +200,15 @@ def specify(args, command, **more):
 
 def run_method(args):
     from perf import draw
-    from perf.study import experiment, pictures, report
+    from perf.study import cluster, experiment, parts, pictures, report
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = specify(args, args.command, params=params, scale=args.scale)
     where, flags = getattr(args, "scheduler", None), ("trials", "cv", "scale", "plot", "picture")
-    if experiment.check_parts(spec, where, **{flag: getattr(args, flag) for flag in flags}):
-        with outputs.progress(1, args.quiet) as (callback, _):
-            record, saved = experiment.parts(spec, where, args.save, callback)
+    if parts.check(spec, where, **{flag: getattr(args, flag) for flag in flags}):
+        place = cluster.connect(where) if where else contextlib.nullcontext()
+        with outputs.progress(1, args.quiet) as (callback, _), place as client:
+            record, saved = parts.run(spec, client, args.save, callback)
         result = report.collect([record], args.argv, saved)
         return outputs.tell(args, result, report.method_report(result))
     data = experiment.read(spec)
@@ -214,7 +216,8 @@ def run_method(args):
     besides = pictures.plan(kind, spec, data)
     with outputs.progress(sum(map(len, [spec, *besides])), args.quiet) as (callback, each):
         more = {"data": data, "callback": callback}
-        records = list(each(experiment.trials(spec, look=pictures.look(kind, data), **more)))
+        look = pictures.on_fitted(kind, data)
+        records = list(each(experiment.trials(spec, on_fitted=look, **more)))
         others = list(each(pictures.run(besides, **more)))
         saved = experiment.save(spec, args.save, **more) if args.save else None
     result = report.collect(records, args.argv, saved, pictures.collect(kind, records, others))

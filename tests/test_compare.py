@@ -261,7 +261,7 @@ def test_what_a_method_refuses_is_not_chosen():
 
 
 def test_grids():
-    for command, grid in compare.GRIDS.items():
+    for command, grid in methods.GRIDS.items():
         assert 1 < math.prod(map(len, grid.values())) <= 15
         for values in itertools.product(*grid.values()):
             params = dict(zip(grid, values, strict=True))

@@ -17,7 +17,7 @@ import pytest
 import cli
 import datasets
 from perf import draw
-from perf.study import compare, experiment, html, statistics, tables, workers
+from perf.study import compare, experiment, html, statistics, tables
 from perf.study.store import NAME, Store
 from perf.text import duration
 from solvers.bagging import Bagging
@@ -545,7 +545,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
 
 
 def test_workers_keep_few_pairs():
-    assert workers.PAIRED * (workers.PAIRED - 1) // 2 <= 160
+    assert experiment.PAIRED * (experiment.PAIRED - 1) // 2 <= 160
 
 
 # -- a browser -------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def paint(kind, command, params=None, data="heart", trials=2, **more):
     spec = Spec(data, command, params or {}, trials=trials, **more)
     rows = experiment.read(spec)
     besides = pictures.plan(kind, spec, rows)
-    records = list(experiment.trials(spec, data=rows, look=pictures.look(kind, rows)))
+    records = list(experiment.trials(spec, data=rows, on_fitted=pictures.on_fitted(kind, rows)))
     return pictures.collect(kind, records, list(pictures.run(besides, rows))), records
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import datasets
 from perf import draw
 from perf.study import experiment, statistics
-from perf.study.compare import GRIDS, LEVEL
+from perf.study.compare import LEVEL
 from perf.study.experiment import Spec
+from perf.study.methods import GRIDS
 from perf.study.page import LEGEND, Page, Printed, Table, Target, beside, verdict
 from perf.study.workers import Step
 

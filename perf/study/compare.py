@@ -16,7 +16,17 @@ from statistics import median
 import numpy as np
 
 import datasets
-from perf.study import experiment, html, methods, outputs, statistics, store, tables, workers
+from perf.study import (
+    cluster,
+    experiment,
+    html,
+    methods,
+    outputs,
+    statistics,
+    store,
+    tables,
+    workers,
+)  # fmt: skip
 from perf.text import spread
 
 LEVEL = 0.05  # of all tests
@@ -30,33 +40,6 @@ MEASURES = {  # of --measure: the field of the records, its title, and -1 where 
     "auc": ("auc", "area under ROC", -1),
 }
 
-
-def _steps(low, high, count=15):
-    """Values at equal steps of the logarithm, from 10^low to 10^high, of three digits."""
-    return [float(f"{value:.3g}") for value in np.logspace(low, high, count)]
-
-
-# What --tune chooses from, the smallest or simplest first. CqBoost and its relatives: the grids of
-# their paper, 15 values on a logarithmic scale. AdaBoost's goes to 10^6 rounds there and to 10^3
-# here, as later rounds of stumps change little. ExRM: the range of lam in its Figure 1, [0.05, 4].
-# AdaBoost.NC: the range of lam in its Figure 3, [0, 12]. DRM's paper chooses nu and mu but does not
-# print from what: these span the range from no weight on the norms to almost all. Bagging and
-# gradient boosting are tuned by no paper here: these are what their users vary first.
-GRIDS = {
-    "exrm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
-    "psvm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
-    "drm": {"nu": [0.1, 0.3, 0.5, 0.7, 0.9], "mu": [1e-5, 1e-3, 1e-1]},
-    "nu-svm": {"nu": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
-    "adaboost-nc": {"lam": [0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0]},
-    "adaboost": {"n_estimators": [100, 215, 464, 1000]},
-    "cqboost": {"mu": _steps(-2, -0.5)},
-    "mincq": {"mu": _steps(-2, -0.5)},
-    "mdboost": {"D": _steps(0, 2)},
-    "lpboost": {"C": _steps(-3, 3)},
-    "cgboost": {"C": _steps(-3, 3)},
-    "bagging": {"max_features": [1.0, 0.5, "sqrt"]},
-    "gradient-boosting": {"max_depth": [2, 4, 6], "learning_rate": [0.03, 0.1, 0.3]},
-}
 
 ONE_TREE = "bagging:n_estimators=1,bootstrap=false"
 DIVERSITY = (  # What --methods diversity asks: in words, a method with diversity and one without.
@@ -77,7 +60,7 @@ DIVERSITY = (  # What --methods diversity asks: in words, a method with diversit
 
 def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
     """Run `cli.py compare`, called by argv: write what `folder` is to hold, return the document."""
-    workers.check(jobs)
+    check_jobs(jobs)
     chosen, questions = choose(text)
     cells = plan(data, chosen, splits, read, tune, measure)
 
@@ -113,7 +96,7 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
     chosen : methods, [(name, params)]
     splits : the fields of Spec that say what the splits are
     read : how the files among the data are read, arguments of datasets.load
-    tune : whether each trial chooses the parameters in GRIDS that are not given
+    tune : whether each trial chooses the parameters in methods.GRIDS that are not given
     measure : a key of MEASURES
     """
     workers.forget()
@@ -121,7 +104,7 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
     for name in data:
         own = read if read and not _is_built_in(name) else {}
         for command, params in chosen:
-            grid = GRIDS.get(command, {}) if tune else {}
+            grid = methods.GRIDS.get(command, {}) if tune else {}
             grid = {key: values for key, values in grid.items() if key not in params}
             spec = experiment.Spec(name, command, params, read=own, grid=grid, **splits)
             known = workers.read(spec)
@@ -142,13 +125,22 @@ def _is_built_in(name):
     return path is None or path.parent == datasets.DATA
 
 
+def check_jobs(jobs):
+    """Raise an error, before any work, if `run` cannot take this number or cluster."""
+    if isinstance(jobs, str):
+        cluster.check(jobs)
+    elif jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {jobs}")
+
+
 def run(cells, kept, jobs=1, watch=None):
     """Compute the cells that are not kept, keep each at once; return the records of all cells.
 
-    `watch` gets the missing cells and the generator of their records, and passes these on.
+    `jobs` is a number of processes, or a cluster of Dask: "local:N" or "tcp://HOST:PORT". `watch`
+    gets the missing cells and the generator of their records, and passes these on.
     """
     missing = [cell for cell in cells if not kept.has(cell.key)]
-    records = workers.run(missing, jobs)
+    records = (cluster if isinstance(jobs, str) else workers).run(missing, jobs)
     for record in watch(missing, records) if watch else records:
         kept.add(record)
     records = [kept.records[cell.key] for cell in cells]

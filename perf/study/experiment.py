@@ -16,7 +16,7 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a
 TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
 BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
 SHOWN = 4  # digits of the points of a diagram that are kept with a comparison
+PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
 SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
 
 
@@ -94,7 +95,7 @@ def need_two_classes(data, source, what):
 def check(spec, data):
     """Refuse, before any work, splits and parameters that cannot be."""
     datasets.splits(data.y, **splitting(spec))
-    _model(spec, data, 0, None)._check_params()
+    build_model(spec, data, 0, None)._check_params()
 
 
 class Split:
@@ -150,8 +151,9 @@ def splits(data, how, numbers=None):
 
 
 def trials(
-    spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None, look=None
-):
+    spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None,
+    on_fitted=None,
+):  # fmt: skip
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
     Parameters
@@ -165,21 +167,21 @@ def trials(
     warm : whether this process has run the method already; else it is compiled before the first
         trial, apart from the times that are told
     known : None or what `splits` yields for these numbers, where that has been made already
-    look : None or look(trial, fitted); what it returns is in the record as "picture"
+    on_fitted : None or on_fitted(trial, fitted); what it returns is in the record as "picture"
     """
     data = read(spec) if data is None else data
     for number, split in known or splits(data, splitting(spec), numbers):
-        seconds = 0.0 if warm else _warm_up(spec, data, split.train, callback)
+        seconds = 0.0 if warm else warm_up(spec, data, split.train, callback)
         warm, chosen, tuning = True, {}, {}
         if spec.grid:
             chosen, tuning = _tune(spec, split, number)
-        model = _model(spec, data, number, callback, **chosen)
-        with _caught(data) as said:
+        model = build_model(spec, data, number, callback, **chosen)
+        with caught_warnings(data) as said:
             figures, votes, goals, fitted = _trial(model, split, spec.scale)
         if pairs and votes is not None:
             figures["pairs"] = _pairs(votes, goals, None if pairs is True else pairs)
-        if look:
-            figures["picture"] = look(number, fitted)
+        if on_fitted:
+            figures["picture"] = on_fitted(number, fitted)
         yield plain_record({
             "spec": vars(spec),
             "trial": number,
@@ -196,15 +198,15 @@ def trials(
 def save(spec, path, data=None, callback=None):
     """Train on all rows and write the model with all that `apply` needs; return a record."""
     data = read(spec) if data is None else data
-    model = _model(spec, data, 0, callback)
-    with _caught(data) as said:
+    model = build_model(spec, data, 0, callback)
+    with caught_warnings(data) as said:
         prep, X = _prepare(model, data.X, spec.scale)
         model.fit(X, data.y)
-    _write(model, path, spec, data, data.name, prep)
+    write_model(model, path, spec, data, data.name, prep)
     return {"rows": len(data.y), "path": str(path), "warnings": said}
 
 
-def _write(model, path, spec, data, name, prep):
+def write_model(model, path, spec, data, name, prep):
     notes = {
         "data": name,
         "label": spec.read.get("label"),
@@ -243,7 +245,7 @@ def apply(path, source, **read):
     if record["unlabelled"] < len(X):
         rows = np.flatnonzero(data.y >= 0)
         y, values = data.y[rows], decision[rows] if decision.ndim == 1 else None
-        record |= _scores(found[rows], values, y, np.bincount(y).argmax(), len(classes))
+        record |= scores(found[rows], values, y, np.bincount(y).argmax(), len(classes))
     return plain_record(record), table
 
 
@@ -264,21 +266,21 @@ def _table(model, X, found, decision, classes):
 # -- one trial -------------------------------------------------------------------------------------
 
 
-def _model(spec, data, trial, callback, **changes):
+def build_model(spec, data, trial, callback, **changes):
     """Build the model of a trial; classes, which users know by name, have numbers there."""
     weight = datasets.class_weights(spec.params.get("class_weight"), data.classes)
     params = spec.params | weight | changes
     return methods.build(spec.method, params, spec.seed + trial, len(data.classes), callback)
 
 
-def _warm_up(spec, data, rows, callback):
+def warm_up(spec, data, rows, callback):
     """Fit a few rows of the first and the last class; return the seconds that it took."""
     rows = rows[data.y[rows].argsort(kind="stable")]
     few = [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
-    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with _caught(data), contextlib.suppress(ValueError):  # the fit on all rows will tell
+    model = build_model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
+    with caught_warnings(data), contextlib.suppress(ValueError):  # the fit on all rows will raise
         _, X = _prepare(model, data.X[few], spec.scale)
-        return _seconds(model, X, data.y[few])
+        return timed_fit(model, X, data.y[few])
     return 0.0
 
 
@@ -294,7 +296,7 @@ def _tune(spec, split, number):
         params, errors = dict(zip(spec.grid, values, strict=True)), []
         try:
             for fold in split.folds(spec.seed + number):
-                model = _model(spec, split.data, number, None, **params)
+                model = build_model(spec, split.data, number, None, **params)
                 errors.append(_error(model, fold, spec.scale))
             tried.append((float(np.mean(errors)), len(tried), params))
         except ValueError as error:
@@ -308,7 +310,7 @@ def _tune(spec, split, number):
 
 def _error(model, split, scale):
     """Train on some rows and return the error on others."""
-    with _caught(split.data):
+    with caught_warnings(split.data):
         _, X, X_test = split.prepare(model, scale)
         found = model.fit(X, split.y).predict(X_test)
     return _error_rate(found, split.y_test, len(split.data.classes))
@@ -320,7 +322,7 @@ def _prepare(model, X, scale):
     return prep, prep.transform(X)
 
 
-def _seconds(model, X, y=None):
+def timed_fit(model, X, y=None):
     start = time.perf_counter()
     model.fit(X, y)
     return time.perf_counter() - start
@@ -330,25 +332,25 @@ def _trial(model, split, scale):
     """Train and test on one split; return the figures, the members' votes, labels, and Fitted."""
     y, y_test, names = split.y, split.y_test, split.data.classes
     prep, X, X_test = split.prepare(model, scale)
-    seconds, classes = _seconds(model, X, y), len(names)
+    seconds, classes = timed_fit(model, X, y), len(names)
     seen, _ = _decide(model, X, classes)
     found, decision = _decide(model, X_test, classes)
-    votes, goals = _votes(model, X_test, y_test)
+    votes, goals = votes_of(model, X_test, y_test)
     predicted = {*seen.tolist(), *found.tolist()}
     figures = {
         "train_rows": len(y),
         "test_rows": len(y_test),
         "train_error": _error_rate(seen, y, classes),
-        **_scores(found, decision, y_test, np.bincount(y).argmax(), classes),
+        **scores(found, decision, y_test, np.bincount(y).argmax(), classes),
         "predicted": [name for code, name in enumerate(names) if code in predicted],
-        **_membership(model, votes, goals),
+        **membership(model, votes, goals),
         "best_member": _best_member(model, X, y, votes, goals, y_test),
-        **_outcome(model, seconds),
+        **outcome(model, seconds),
     }
     return figures, votes, goals, Fitted(model, prep, split.train, X, y, X_test, y_test)
 
 
-def _outcome(model, seconds):
+def outcome(model, seconds):
     """What the method says of its fit."""
     return {
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
@@ -370,7 +372,7 @@ def _decide(model, X, classes):
     return model.predict(X) if model._multi_class else (decision >= 0).astype(int), decision
 
 
-def _votes(model, X, y):
+def votes_of(model, X, y):
     """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
 
     Where members predict one of many classes, their votes are + if right, and all labels are +.
@@ -385,7 +387,7 @@ def _votes(model, X, y):
     return np.where(labels == y[:, None], 1.0, -1.0), y >= 0
 
 
-def _membership(model, votes, goals):
+def membership(model, votes, goals):
     """Count the members and measure how they differ on rows with these labels."""
     if votes is None:
         parts, identical, differ = model.estimators_, False, None
@@ -422,7 +424,7 @@ def _best_member(model, X, y, votes, goals, y_test):
     wrong = np.zeros(votes.shape[1])
     for start in range(0, len(y), BLOCK):
         part = slice(start, start + BLOCK)
-        seen, right = _votes(model, X[part], y[part])
+        seen, right = votes_of(model, X[part], y[part])
         wrong += ((seen >= 0) != right[:, None]).sum(axis=0)
     vote = votes[:, wrong.argmin()]
     errs, totals = (vote >= 0) != goals, np.bincount(y_test)
@@ -432,166 +434,6 @@ def _best_member(model, X, y, votes, goals, y_test):
         "balanced_error": _balanced(np.bincount(y_test[errs], minlength=len(totals)), totals),
         "auc": roc_area(vote, y_test == 1) if len(model.classes_) == 2 else None,
     }
-
-
-# -- a directory of parts --------------------------------------------------------------------------
-
-
-def check_parts(spec, where=None, **flags):
-    """Whether the data are a directory of parts, `where` a cluster for it; refuse what cannot be.
-
-    `flags` are others that a user has given, by name.
-    """
-    if not datasets.is_directory(spec.data):
-        if where:
-            raise ValueError(f"--scheduler is for a directory of parts, and {spec.data} is none")
-        return False
-    given, name = f"--data {spec.data} is a directory", methods.KNOWN[spec.method][1]
-    if spec.method not in methods.IN_BLOCKS:
-        can = ", ".join(methods.IN_BLOCKS)
-        raise ValueError(f"{given}, and {name} does not fit in parts; {can} do")
-    if wrong := [flag for flag, value in flags.items() if value not in (None, "none", 1)]:
-        why = "its parts are split once, and features stay as they are"
-        raise ValueError(f"{given}: {why}; leave out --{wrong[0]}")
-    return True
-
-
-def parts(spec, where=None, path=None, callback=None):
-    """Train on the first parts of a directory and test on the others, here or on a cluster.
-
-    `path`: a model of all parts is written there. Returns the record, and what `save` does or None.
-    """
-    spec = replace(spec, trials=1, scale="none")
-    if where is None:
-        return _parts(spec, None, path, callback)
-    from perf.study import cluster
-
-    with cluster.connect(where) as client:
-        return _parts(spec, client, path, callback)
-
-
-def _parts(spec, client, path, callback):
-    data = datasets.blocks(spec.data, client=client, coded=True, **spec.read)
-    if len(data.classes) > 2:
-        text = f"rows in parts need two classes and {spec.data} has {len(data.classes)}"
-        raise ValueError(f'{text}; choose, say, --positive "{data.classes[0]}"')
-    count = _training_parts(spec, len(data))
-    train, test = data[:count], data[count:]
-    with _caught(data) as said:
-        # The methods that workers run are compiled there.
-        seconds = 0.0 if client else _warm_up_on(spec, train, callback)
-        model, figures = _parts_trial(spec, train, test, callback)
-        saved = None
-        if path:
-            whole = _model(spec, data, 0, callback).fit(data)
-            prep = datasets.Preprocess(keep_gaps=True).fit(np.zeros((1, data.shape[1])))
-            _write(whole, path, spec, data, _folder_name(spec), prep)
-            saved = {"rows": data.shape[0], "path": str(path), "warnings": []}
-    counts = np.sum([*train.map(_class_counts), *test.map(_class_counts)], axis=0).tolist()
-    rows, notes = figures.pop("rows_of_votes"), [*data.notes]
-    if figures["diversity"] and rows < figures["test_rows"]:
-        notes.append(f"diversity is measured on {rows} of the test rows")
-    record = {
-        "spec": vars(spec),
-        "trial": 0,
-        "data": {
-            "name": _folder_name(spec),
-            "rows": data.shape[0],
-            "features": data.shape[1],
-            "classes": dict(zip(data.classes, counts, strict=True)),
-            "notes": notes,
-        },
-        "model": methods.outline(model, data.classes) | {"notes": []},
-        "parts": {"train": count, "test": len(test), "on_workers": client is not None},
-        **figures,
-        "compile_seconds": seconds,
-        "warnings": said,
-        "versions": versions(),
-    }
-    return plain_record(record), saved
-
-
-def _folder_name(spec):
-    return datasets.locate(spec.data).resolve().name
-
-
-def _training_parts(spec, count):
-    """How many parts to train on: spec.train is a share of them or, from 1 on, their number."""
-    train = spec.train
-    if count < 2:
-        raise ValueError(f"{spec.data} holds one part; one is to train and one to test on")
-    if not 0 < train < 1 and (train < 1 or train % 1 != 0):
-        raise ValueError(f"--train must be a share in (0, 1) or a number of parts, got {train:g}")
-    size = round(train * count) if train < 1 else int(train)
-    if not 1 <= size < count:
-        means = f"--train {train:g} means {size} of {count} parts"
-        raise ValueError(f"{means}; at least one is to train and one to test on")
-    return size
-
-
-def _warm_up_on(spec, data, callback):
-    """As `_warm_up`, on blocks of a few rows."""
-    found = data.map(_few_rows, WARM_UP_ROWS // 2)
-    X, y = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    rows = np.concatenate([np.flatnonzero(y == k)[: WARM_UP_ROWS // 2] for k in range(2)])
-    model = _model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with _caught(data), contextlib.suppress(ValueError):
-        return _seconds(model, datasets.blocks([(X[rows], y[rows])]))
-    return 0.0
-
-
-def _parts_trial(spec, train, test, callback):
-    """Train and test on blocks; return the model, and figures as `_trial` does."""
-    model = _model(spec, train, 0, callback)
-    seconds = _seconds(model, train)
-    model.set_params(callback=None)  # it stays here
-    seen = np.sum(train.map(_confusion_of, model), axis=0)
-    decision, y = (np.concatenate(part) for part in zip(*test.map(_judge, model), strict=True))
-    found = (decision >= 0).astype(int)
-    predicted = [k for k in range(2) if seen[:, k].any() or (found == k).any()]
-    some = test.map(_first_rows, -(-BLOCK // len(test)))
-    X, labels = (np.concatenate(part) for part in zip(*some, strict=True))
-    votes, goals = _votes(model, X, labels)
-    return model, {
-        "train_rows": train.shape[0],
-        "test_rows": test.shape[0],
-        "train_error": float((seen.sum() - np.trace(seen)) / seen.sum()),
-        **_scores(found, decision, y, seen.sum(axis=1).argmax(), 2),
-        "predicted": [train.classes[k] for k in predicted],
-        **_membership(model, votes, goals),
-        "rows_of_votes": len(labels),
-        "best_member": None,
-        **_outcome(model, seconds),
-    }
-
-
-def _few_rows(block, most):
-    """The first rows of each class. A step that reads few rows of X."""
-    rows = np.sort(np.concatenate([np.flatnonzero(block.y == k)[:most] for k in range(2)]))
-    return block.X[rows], np.asarray(block.y[rows])
-
-
-def _first_rows(block, most):
-    """The first rows. A step that reads few rows of X."""
-    return np.array(block.X[:most]), np.array(block.y[:most])
-
-
-def _class_counts(block):
-    """Rows of the two classes. A step that reads no X."""
-    return np.bincount(block.y, minlength=2)
-
-
-def _judge(block, model):
-    """Decisions and labels. A step that reads X once."""
-    starts = range(0, len(block.y), BLOCK)
-    decisions = [model.decision_function(block.X[start : start + BLOCK]) for start in starts]
-    return np.concatenate(decisions), np.asarray(block.y)
-
-
-def _confusion_of(block, model):
-    """Counts of rows by true and predicted class. A step that reads X once."""
-    decision, y = _judge(block, model)
-    return np.bincount(2 * y + (decision >= 0), minlength=4).reshape(2, 2)
 
 
 # -- scores ----------------------------------------------------------------------------------------
@@ -612,7 +454,7 @@ def _balanced(wrong, totals):
     return float((wrong[totals > 0] / totals[totals > 0]).mean())
 
 
-def _scores(found, decision, y, larger, classes):
+def scores(found, decision, y, larger, classes):
     """Compare predictions with labels; `larger` is the class that is usually the larger one."""
     accepted, totals = _accepted(found, classes), np.bincount(y, minlength=classes)
     pairs = y[accepted] * classes + found[accepted].astype(int)
@@ -671,7 +513,7 @@ def _missing(data, model):
 
 
 @contextlib.contextmanager
-def _caught(data):
+def caught_warnings(data):
     """Collect warnings as texts; methods know classes by number, their users by name."""
     names, texts = data.classes if len(data.classes) == 2 else ["rest", "of its own"], []
     with warnings.catch_warnings(record=True) as caught:

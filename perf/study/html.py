@@ -12,7 +12,7 @@ from html import escape
 from statistics import fmean
 
 from perf import draw
-from perf.study import methods, outputs, report, statistics, tables, workers
+from perf.study import experiment, methods, outputs, report, statistics, tables
 from perf.text import duration, mean_std, plain, span, tick
 
 POINTS = 6000  # dots in all kappa-error diagrams together, at most
@@ -368,11 +368,11 @@ def _name(record):
 def _diagrams(document, clouds):
     """Kappa-error diagrams, one a set, below the numbers of the methods."""
     said = (
-        f"Kappa-error diagrams of the first split. A dot is a pair of members, of {workers.PAIRED} "
-        "members at most: the further to the left, the more the two differ; the lower, the better "
-        "they are alone. The ring is the mean of all pairs, and the bar with the number is the "
-        "error of the ensemble itself: the longer the stem between them, the more the vote helps. "
-        "Members that are all equal have one dot at kappa 1, and no stem."
+        "Kappa-error diagrams of the first split. A dot is a pair of members (at most "
+        f"{experiment.PAIRED} members): the further to the left, the more the two differ; the "
+        "lower, the better they are alone. The ring is the mean of all pairs. The bar with the "
+        "number is the error of the ensemble: the longer the stem between them, the more the vote "
+        "helps. Members that are all equal have one dot at kappa 1, and no stem."
     )
     several = [one["data"] for one in document["sets"] if len(one.get("classes") or ()) > 2]
     if any(data in several for data in clouds):

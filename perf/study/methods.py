@@ -49,7 +49,7 @@ UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2
     "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
     "Calibrated": OF_A_RUN | {"base"},
 }
-IN_BLOCKS = (  # methods whose fit takes row blocks
+BLOCK_METHODS = (  # methods whose fit takes row blocks
     "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
 )  # fmt: skip
 PICTURES = {  # what --plot can show of a method, the most telling first
@@ -77,6 +77,35 @@ SHOWN = {  # what a picture shows; the others are of a parameter
     "margins": "how many rows have which margin",
     "boundary": "where the decision changes, for data of two features",
     "time": "training time by the number of rows",
+}
+
+
+def _steps(low, high, count=15):
+    """Values at equal steps of the logarithm, from 10^low to 10^high, of three digits."""
+    spaced = (10 ** (low + (high - low) * k / (count - 1)) for k in range(count))
+    return [float(f"{value:.3g}") for value in spaced]
+
+
+# What --tune chooses from, the smallest or simplest first. CqBoost and its relatives: the grids of
+# their paper, 15 values on a logarithmic scale. AdaBoost's goes to 10^6 rounds there and to 10^3
+# here, as later rounds of stumps change little. ExRM: the range of lam in its Figure 1, [0.05, 4].
+# AdaBoost.NC: the range of lam in its Figure 3, [0, 12]. DRM's paper chooses nu and mu but does not
+# print from what: these span the range from no weight on the norms to almost all. Bagging and
+# gradient boosting are tuned by no paper here: these are what their users vary first.
+GRIDS = {
+    "exrm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
+    "psvm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
+    "drm": {"nu": [0.1, 0.3, 0.5, 0.7, 0.9], "mu": [1e-5, 1e-3, 1e-1]},
+    "nu-svm": {"nu": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
+    "adaboost-nc": {"lam": [0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 12.0]},
+    "adaboost": {"n_estimators": [100, 215, 464, 1000]},
+    "cqboost": {"mu": _steps(-2, -0.5)},
+    "mincq": {"mu": _steps(-2, -0.5)},
+    "mdboost": {"D": _steps(0, 2)},
+    "lpboost": {"C": _steps(-3, 3)},
+    "cgboost": {"C": _steps(-3, 3)},
+    "bagging": {"max_features": [1.0, 0.5, "sqrt"]},
+    "gradient-boosting": {"max_depth": [2, 4, 6], "learning_rate": [0.03, 0.1, 0.3]},
 }
 
 

@@ -1,6 +1,6 @@
 """Pictures of one method: what --plot is to show, as records that survive JSON.
 
-    records = list(experiment.trials(spec, data=data, look=look("members", data)))
+    records = list(experiment.trials(spec, data=data, on_fitted=on_fitted("members", data)))
     svg = draw.picture(collect("members", records))
 
 There are two sorts. Convergence, members, margins and boundary look at the models of a run, trial
@@ -87,16 +87,14 @@ def _sizes(spec, data):
     return [replace(spec, train=n, cv=None, trials=len(spec)) for n in sizes.tolist() if n >= least]
 
 
-def look(kind, data):
-    """Return what `experiment.trials` is to do with each model; None where it is nothing."""
+def on_fitted(kind, data):
+    """Return the function that `experiment.trials` calls with each model, or None."""
     return functools.partial(LOOKS[kind], data) if kind in LOOKS else None
 
 
 def grid(command, parameter):
     """Values of a parameter whose effect is shown."""
-    from perf.study.compare import GRIDS
-
-    return FINER.get((command, parameter)) or GRIDS[command][parameter]
+    return FINER.get((command, parameter)) or methods.GRIDS[command][parameter]
 
 
 def _own(parameter, spec):

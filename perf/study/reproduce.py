@@ -21,7 +21,7 @@ from perf.text import markdown, wrap
 
 def command(names, quick, jobs, folder, quiet):
     """Run `cli.py reproduce`: write the pages into `folder`, if given; return them as text."""
-    workers.check(jobs)
+    compare.check_jobs(jobs)
     names = list(TARGETS) if names == ["all"] else names
     for name in names:
         if name not in TARGETS:

@@ -113,26 +113,9 @@ def _call(step):
     return _identity(step) | experiment.plain_record(found | {"versions": experiment.versions()})
 
 
-def check(jobs):
-    """Refuse, before any work, what `run` cannot do."""
-    if isinstance(jobs, str):
-        from perf.study import cluster
-
-        cluster.check(jobs)
-    elif jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {jobs}")
-
-
 def run(cells, jobs=1):
-    """Yield the record of every cell.
-
-    jobs > 1 takes so many processes; "local:N" or "tcp://HOST:PORT" takes a cluster of Dask.
-    """
-    if isinstance(jobs, str):
-        from perf.study import cluster
-
-        yield from cluster.run(cells, jobs)
-    elif jobs == 1 or len(cells) < 2:
+    """Yield the record of every cell, computed here or in `jobs` processes."""
+    if jobs == 1 or len(cells) < 2:
         yield from map(compute, cells)
     else:
         yield from _spread(cells, min(jobs, len(cells)))
