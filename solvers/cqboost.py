@@ -54,7 +54,7 @@ import signal
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, reduce, wraps
 from typing import NamedTuple
 
@@ -65,24 +65,33 @@ EPS = 2.0**-52  # A gap is never claimed to be below this part of the objective.
 EQUAL_EDGES = 1e-12  # Edges that differ by less than this part of the largest are equal.
 
 
-# >>> shared: jit 1
+# >>> shared: jit 2
 def jit(function=None, inner=False, **options):
-    """njit with a disk cache; without one where no folder for it can be written. A kernel that only
-    kernels call is `inner`: it compiles a second faster."""
+    """Compile by njit with a disk cache, or without one if no folder is writable. Only kernels call
+    `inner` kernels, which compile faster."""
     options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
     if function is None:
         return lambda f: jit(f, **options)
-    keep = function.__module__ != "__main__"  # Run as a script, the file is another module.
-    # The cache keeps NamedTuples by their module: each name of it gets files of its own.
+    is_module = function.__module__ != "__main__"
+    # The cache stores NamedTuples by module: each module name gets files of its own.
     function.__qualname__ = f"{function.__module__}.{function.__name__}"
     try:
-        compiled = njit(cache=keep, error_model="numpy", **options)(function)
+        kernel = njit(cache=is_module, error_model="numpy", **options)(function)
     except RuntimeError:
         return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if hasattr(compiled, "_cache") and keep else ():
-        call = getattr(compiled._cache, name)
-        setattr(compiled._cache, name, lambda *args, call=call: _or_compile(call, args))
-    return compiled
+    for name in ("load_overload", "save_overload") if hasattr(kernel, "_cache") else ():
+        setattr(kernel._cache, name, _or_compile(kernel._cache)(getattr(kernel._cache, name)))
+    return kernel
+
+
+@contextmanager
+def _or_compile(cache):
+    """Ignore errors of Numba's cache (full disk, damaged files): the kernel is compiled anew."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError):
+            os.unlink(cache._cache_file._index_path)  # It may lead to data of an earlier version.
 
 
 # <<< shared: jit
@@ -1195,7 +1204,7 @@ class _BlockStumps(_Stumps):
 def _ends(part):
     """The least and the largest value of each feature. Reads X, piece by piece: NumPy is slow on
     rows that are mapped from a file, which need not be aligned."""
-    ends, step = [], max(1, PIECE // part.X.shape[1])
+    ends, step = [], max(1, CHECK_CHUNK // part.X.shape[1])
     for start in range(0, len(part.X), step):
         piece = np.require(part.X[start : start + step], requirements="A")
         ends.append((piece.min(axis=0), piece.max(axis=0)))
@@ -1478,62 +1487,39 @@ def _kl_inverse(p, bound, up):
     return outer
 
 
-# >>> shared: cache 1
-def _or_compile(call, args, told=[]):  # noqa: B006 (The warning is given once in a file.)
-    """What a function of Numba's cache returns. On a full disk or a damaged file it may fail: then
-    kernels are compiled."""
-    try:
-        return call(*args)
-    except Exception as error:  # Damaged files make unpickling and linking raise anything.
-        index = call.__self__._cache_file._index_path
-        with suppress(OSError):
-            os.unlink(index)  # Or it might lead to the data of an earlier version.
-        if not told:
-            told.append(call)
-            warnings.warn(
-                f"Numba's cache failed at {index} ({type(error).__name__}: {error}); kernels "
-                "are compiled instead. Free space on the disk, or delete that folder",
-                stacklevel=2,
-            )
-
-
-# <<< shared: cache
-
-
-# >>> shared: estimator 5
-BOUND = 1e150  # Numbers of X from here on are refused: sums of their squares have to be finite.
-PIECE = 2**15  # So many numbers are looked at at a time: NumPy copies what a file is mapped to.
+# >>> shared: estimator 6
+MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
+CHECK_CHUNK = 2**15  # Values per check; NumPy copies each chunk of a memory-mapped file.
 RANDOM = (np.random.RandomState, np.random.Generator)
-COMMON = {  # The rules of the parameters that mean the same everywhere.
-    "class_weight": "None, 'balanced' or a dict from class to factor",
+LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+COMMON_RULES = {  # Rules of the parameters that many classes have.
+    "class_weight": "None, 'balanced' or a dict from class to positive factor",
     "n_jobs": "None, an integer >= 1 or an integer <= -1",
     "random_state": "None, an integer >= 0, a RandomState or a Generator",
     "callback": "None or a function",
 }
-KINDS = {  # What the words of a rule mean. All others are values, such as None or 'scale'.
+RULE_TYPES = {  # Tests of the types in rules. All other words are values: None, 'scale'.
     "a number": lambda v: v == v,
     "a finite number": lambda v: abs(v) < np.inf,
     "a share": lambda v: v == v,
     "an integer": lambda v: isinstance(v, (int, np.integer)),
     "a function": callable,
-    "a dict from class to factor": lambda v: isinstance(v, dict),
+    "a dict from class to positive factor": lambda v: all(0 < f < MAX_ABS for f in v.values()),
     "a RandomState": lambda v: isinstance(v, np.random.RandomState),
     "a Generator": lambda v: isinstance(v, np.random.Generator),
     "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
 }
-LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class ConvergenceWarning(UserWarning):
-    """The result is not as exact as asked for."""
+    """The result is less exact than asked for."""
 
 
-def all_or_nothing(fit):
-    """A fit that starts without the attributes of an earlier one and, where it does not come to
-    its end, leaves the object as it was before."""
+def restore_on_failure(fit):
+    """Decorate fit: delete the fitted attributes first; restore them if fit raises."""
 
     @wraps(fit)
-    def whole(self, *args, **kwargs):
+    def safe_fit(self, *args, **kwargs):
         before = vars(self)
         self.__dict__ = {name: value for name, value in before.items() if name[-1] != "_"}
         try:
@@ -1542,86 +1528,51 @@ def all_or_nothing(fit):
             self.__dict__ = before
             raise
 
-    return whole
+    return safe_fit
 
 
-def follows(value, rule):
-    """Whether a value is what a rule says, such as "None or an integer from 2 to 256"."""
-    for is_kind, limits in _alternatives(rule):
-        try:
-            if is_kind(value) and all(holds(value, end) for holds, end in limits):
+def satisfies(value, rule):
+    """Return True if a value satisfies a rule such as "None or an integer from 2 to 256"."""
+    for is_type, limits in _alternatives(rule):
+        with suppress(AttributeError, TypeError, ValueError):  # The value has another type.
+            if is_type(value) and all(compare(value, limit) for compare, limit in limits):
                 return True
-        except (AttributeError, TypeError, ValueError):  # The value is of another kind.
-            pass
     return False
 
 
 @cache
 def _alternatives(rule):
-    """What a rule allows: for each a test of its kind, and pairs of a comparison and its limit."""
-    if rule in KINDS:
-        return [(KINDS[rule], ())]
-    found = []
-    plain = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
-    for part in re.split(r", | or ", plain):
-        kind, *limits = re.split(r" and (?=[<>])| (?=[<>])", part)
-        literal = None if kind in KINDS else ast.literal_eval(kind)
-        is_kind = KINDS.get(kind, lambda value, literal=literal: value == literal)
+    """Test of the type and pairs (comparison, limit) for each alternative of a rule."""
+    if rule in RULE_TYPES:
+        return [(RULE_TYPES[rule], ())]
+    alternatives = []
+    rule = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
+    for text in re.split(r", | or ", rule):
+        kind, *limits = re.split(r" (?:and )?(?=[<>])", text)
+        value = None if kind in RULE_TYPES else ast.literal_eval(kind)
+        is_type = RULE_TYPES.get(kind, lambda v, value=value: v == value)
         pairs = [limit.split() for limit in limits]
-        found.append((is_kind, [(LIMITS[sign], float(end)) for sign, end in pairs]))
-    return found
-
-
-def _labels(y, who):
-    """y as an array of labels of one kind, none of them missing."""
-    y = np.asarray(y)
-    lacks = np.zeros(y.shape, bool)
-    if y.dtype.kind == "O":
-        lacks = np.reshape([_is_missing(v) for v in y.flat], y.shape).astype(bool)
-        texts = np.reshape([isinstance(v, str) for v in y.flat], y.shape).astype(bool)
-        if not lacks.any() and texts.any() and not texts.all():
-            raise ValueError(
-                f"{who}: y mixes texts and numbers, such as {y[texts][0]!r} and {y[~texts][0]!r}; "
-                "pass labels of one kind"
-            )
-        y = y if texts.any() else np.array(y.tolist())
-    elif y.dtype.kind in "mM":
-        lacks = np.isnat(y)
-    elif y.dtype.kind == "f" and y.size and not np.isfinite([y.min(), y.max()]).all():
-        lacks = ~np.isfinite(y)
-    if lacks.any():
-        raise ValueError(
-            f"{who}: Input y contains NaN or infinity: row {np.argwhere(lacks)[0, 0]} has no "
-            "label; drop such rows first"
-        )
-    return y
-
-
-def _is_missing(value):
-    """Whether an object stands for a missing value: None, NaN and those of pandas."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # Of pandas.NA nobody knows whether it equals itself.
-        return True
+        alternatives.append((is_type, [(LIMITS[sign], float(end)) for sign, end in pairs]))
+    return alternatives
 
 
 class _Estimator:
-    """What all estimators share: parameters, checks, labels, predict, score, report."""
+    """Parameters, input checks, labels, predict, score and report of all estimators."""
 
-    _estimator_type = "classifier"  # Scikit-learn before 1.6 looks here.
     class_weight = None  # Classifiers have it as a parameter.
+    _estimator_type = "classifier"
     _allow_nan = False
     _multi_class = False
-    _rules = {}  # The rule of each parameter, a text that `follows` reads.
+    _param_rules = {}  # Rule of each parameter: a text that `satisfies` reads.
 
     def _set(self, params):
-        """Keep the constructor's arguments, given as its locals(), unchanged."""
+        """Store the arguments of the constructor, given as its locals(), unchanged."""
         vars(self).update({name: params[name] for name in self._param_names()})
 
     @classmethod
     @cache
     def _param_names(cls):
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep=True):
         """Parameters of the constructor by name."""
@@ -1630,382 +1581,221 @@ class _Estimator:
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
         for name, value in params.items():
-            if name not in self._param_names():
-                self._refuse_param(name)
+            self._require(name in self._param_names(), f"no parameter {name!r}; see get_params()")
             setattr(self, name, value)
         return self
 
-    def _refuse_param(self, name):
-        names = ", ".join(self._param_names())
-        raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}")
-
     def __repr__(self):
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params(deep=False).items()
-            if repr(value) != repr(defaults[name].default)
-        ]
+        defaults = inspect.signature(type(self)).parameters
+        params = self.get_params(deep=False).items()
+        changed = [f"{k}={v!r}" for k, v in params if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
-        kind, tags = self._estimator_type, self._more_tags()
-        several = ClassifierTags(multi_class=self._multi_class)
-        return Tags(
-            estimator_type=kind,
-            target_tags=TargetTags(required=True),
-            classifier_tags=several if kind == "classifier" else None,
-            regressor_tags=RegressorTags() if kind == "regressor" else None,
-            input_tags=InputTags(allow_nan=tags["allow_nan"], pairwise=tags["pairwise"]),
-        )
-
-    def _more_tags(self):
-        """The tags as scikit-learn before 1.6 wants them."""
-        return {
-            "allow_nan": self._takes_nan(),
-            "pairwise": self._is_pairwise(),
-            "binary_only": self._estimator_type == "classifier" and not self._multi_class,
-            "requires_y": True,
-        }
+        kind, pairwise = self._estimator_type, getattr(self, "kernel", None) == "precomputed"
+        inputs = InputTags(allow_nan=self._takes_nan(), pairwise=pairwise)
+        classes = ClassifierTags(multi_class=self._multi_class)
+        own = {f"{kind}_tags": classes if kind == "classifier" else RegressorTags()}
+        return Tags(kind, TargetTags(required=True), input_tags=inputs, **own)
 
     def _takes_nan(self):
-        """Whether missing values in X end well; methods with members ask those."""
         return self._allow_nan
-
-    def _is_pairwise(self):
-        """Whether X is a kernel matrix."""
-        return getattr(self, "kernel", None) == "precomputed"
-
-    def get_metadata_routing(self):
-        """What scikit-learn's routing of metadata asks for."""
-        from sklearn.utils.metadata_routing import MetadataRequest
-
-        if not hasattr(self, "_metadata_request"):
-            self._metadata_request = MetadataRequest(owner=type(self).__name__)
-            for method in ("fit", "score"):
-                request = getattr(self._metadata_request, method)
-                request.add_request(param="sample_weight", alias=None)
-        return self._metadata_request
-
-    def set_fit_request(self, *, sample_weight):
-        """Whether scikit-learn's meta-estimators pass sample_weight on to fit; returns self."""
-        self.get_metadata_routing().fit.add_request(param="sample_weight", alias=sample_weight)
-        return self
-
-    def set_score_request(self, *, sample_weight):
-        """Whether scikit-learn's meta-estimators pass sample_weight on to score; returns self."""
-        self.get_metadata_routing().score.add_request(param="sample_weight", alias=sample_weight)
-        return self
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
 
+    def _require(self, condition, text, error=ValueError):
+        """Raise an error that names the class, unless the condition holds."""
+        if not condition:
+            raise error(f"{type(self).__name__}: {text}")
+
     def _check_params(self):
-        """Every parameter against its rule in `_rules` or COMMON."""
-        rules = {name: rule for name, rule in COMMON.items() if name in vars(self)} | self._rules
-        for name, rule in rules.items():
-            value = getattr(self, name)
-            if not follows(value, rule):
-                raise ValueError(f"{type(self).__name__}: {name} must be {rule}, got {value!r}")
+        """Raise ValueError if a parameter does not satisfy its rule."""
+        common = {name: rule for name, rule in COMMON_RULES.items() if name in vars(self)}
+        for name, rule in (common | self._param_rules).items():
+            if not satisfies(value := getattr(self, name), rule):
+                self._require(False, f"{name} must be {rule}, got {value!r}")
 
     def _seed(self):
-        """A seed from random_state; drawn where that is a generator, or None."""
+        """Integer seed from random_state; drawn if that is a generator or None."""
         state = self.random_state
-        if isinstance(state, np.random.Generator):
-            return int(state.integers(2**63))
-        if isinstance(state, np.random.RandomState):
-            return int(state.randint(2**31 - 1))
+        if isinstance(state, RANDOM):
+            is_new = isinstance(state, np.random.Generator)
+            return int(state.integers(2**63) if is_new else state.randint(2**31 - 1))
         return np.random.SeedSequence().entropy if state is None else int(state)
 
     def _threads(self):
-        """Number of threads from n_jobs, not more than there are processors."""
+        """Number of threads from n_jobs, at most one per processor."""
         count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if self.n_jobs is None else int(self.n_jobs)
         return min(jobs, count) if jobs > 0 else max(count + 1 + jobs, 1)
 
     def _check_X(self, X, fitting=False):
-        """X as a C-contiguous float64 matrix of finite numbers (NaN where allowed)."""
-        who = type(self).__name__
-        if not fitting and not self.__sklearn_is_fitted__():
-            known = sys.modules.get("sklearn.exceptions")
-            error = known.NotFittedError if known else ValueError
-            raise error(f"This {who} instance is not fitted yet; call fit first")
-        if hasattr(X, "toarray"):
-            raise TypeError(
-                f"{who}: sparse X is not supported; pass X.toarray() if it fits in memory"
-            )
-        names = getattr(X, "columns", None)
-        if names is not None and not all(isinstance(name, str) for name in names):
-            names = None
-        X = self._numbers(X)
-        if X.ndim != 2:
-            raise ValueError(
-                f"{who}: X must be a matrix, got {X.ndim} dimension(s). Reshape your data: "
-                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
-            )
-        n, d = X.shape
-        if n == 0:
-            raise ValueError(f"{who}: found array with 0 sample(s) (shape={X.shape})")
-        if d == 0:
-            raise ValueError(
-                f"{who}: found array with 0 feature(s) (shape={X.shape}) "
-                "while a minimum of 1 is required."
-            )
-        self._check_finite(X)
-        if fitting:
-            self.n_features_in_ = d
-            if names is not None:
-                self.feature_names_in_ = np.asarray(names, dtype=object)
-        else:
-            self._check_names(names, d)
-        return X
-
-    def _check_finite(self, X):
-        """One quick pass over X; the exact look only on suspicion."""
+        """X as a C-contiguous float64 matrix of finite numbers (NaN if _allow_nan)."""
+        error = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", ValueError)
+        is_ready = fitting or self.__sklearn_is_fitted__()
+        self._require(is_ready, "this instance is not fitted yet; call fit", error)
+        names = getattr(X, "columns", ())
+        names = list(names) if all(isinstance(name, str) for name in names) else []
+        X = self._as_numbers(X)
+        self._require(X.ndim == 2, f"X must be a matrix, got {X.ndim}-d. Reshape your data")
+        empty = "feature" if len(X) else "sample"
+        self._require(X.size, f"0 {empty}(s) (shape={X.shape}) while a minimum of 1 is required.")
         flat = X.ravel()
         with np.errstate(over="ignore", invalid="ignore"):
-            pieces = (flat[start : start + PIECE] for start in range(0, flat.size, PIECE))
-            square = sum(piece @ piece for piece in pieces)
-        if square < BOUND**2:
-            return
-        who = type(self).__name__
-        bad = np.isinf(X) if self._allow_nan else ~np.isfinite(X)
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            raise ValueError(
-                f"{who}: X contains NaN or infinity: {X[row, column]} in row {row}, "
-                f"column {column}; fill in or drop such cells first"
-            )
-        large = abs(X) >= BOUND
-        if large.any():
-            row, column = np.argwhere(large)[0]
-            raise ValueError(
-                f"{who}: X is too large: {X[row, column]} in row {row}, column {column}; "
-                f"scale X, numbers have to be below {BOUND:g}"
-            )
+            chunks = (flat[i : i + CHECK_CHUNK] for i in range(0, flat.size, CHECK_CHUNK))
+            is_valid = sum(chunk @ chunk for chunk in chunks) < MAX_ABS**2
+        if not is_valid:  # One cell may be, or the sum is large.
+            is_valid = (np.abs(X) < MAX_ABS) | (np.isnan(X) & self._allow_nan)
+            for i, k in np.argwhere(~is_valid)[:1]:
+                fault = "is too large" if np.isfinite(X[i, k]) else "contains NaN or infinity"
+                text = f"X {fault}: {X[i, k]} in row {i}, column {k}"
+                self._require(False, f"{text}; fill or drop such cells, or scale X")
+        self._check_feature_names(names, X.shape[1], fitting)
+        return X
 
-    def _check_names(self, names, d):
-        """Names and number of the features, against those of fit."""
-        who, seen = type(self).__name__, getattr(self, "feature_names_in_", None)
-        if names is not None and seen is not None and list(names) != list(seen):
-            raise ValueError(
-                "The feature names should match those that were passed during fit.\n"
-                + _name_changes(list(names), list(seen))
-            )
-        if d != self.n_features_in_:
-            raise ValueError(
-                f"X has {d} features, but {who} is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        if names is not None and seen is None:
-            text = f"X has feature names, but {who} was fitted without feature names"
-            warnings.warn(text, stacklevel=4)
-        if names is None and seen is not None:
-            text = f"X does not have valid feature names, but {who} was fitted with feature names"
-            warnings.warn(text, stacklevel=4)
-
-    def _numbers(self, X):
-        """X as numbers; the gaps of a frame's nullable columns become NaN."""
-        who = type(self).__name__
-        if hasattr(X, "iloc"):
-            for name, kind in zip(X.columns, X.dtypes, strict=True) if X.ndim == 2 else ():
-                if getattr(kind, "kind", "O") in "mM":
-                    raise ValueError(
-                        f"{who}: X must hold numbers; column {name!r} holds dates ({kind}): turn "
-                        "them into numbers, such as days since the first"
-                    )
-            if X.ndim == 2 and not all(isinstance(kind, np.dtype) for kind in X.dtypes):
-                with suppress(TypeError, ValueError):
-                    X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    def _as_numbers(self, X):
+        """X as a C-contiguous float64 array; missing cells of a frame become NaN."""
+        self._require(not hasattr(X, "toarray"), "sparse X: pass X.toarray()", TypeError)
+        dtypes = np.ravel(getattr(X, "dtypes", ()))
+        if hasattr(X, "iloc") and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
+            with suppress(TypeError, ValueError):
+                X = X.to_numpy(dtype=np.float64, na_value=np.nan)
         X = np.asarray(X)
-        if X.dtype.kind == "c":
-            raise ValueError(f"{who}: Complex data not supported, got dtype {X.dtype}")
-        if X.dtype.kind in "mM":
-            raise ValueError(f"{who}: X must hold numbers, got dates ({X.dtype}): turn them first")
+        text = f"Complex data not supported, nor dates, got {X.dtype}; convert X to numbers"
+        self._require(X.dtype.kind not in "cmM", text)
         try:
             return np.ascontiguousarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"{who}: X must hold numbers; encode texts and fill in what is missing first "
-                f"({error})"
-            ) from None
+            text = f"X must hold numbers; convert dates and texts, fill missing cells ({error})"
+            raise type(error)(f"{type(self).__name__}: {text}") from None
+
+    def _check_feature_names(self, names, d, fitting):
+        """Set names and number of the features in fit, compare them with those of fit later."""
+        if fitting:
+            self.n_features_in_ = d
+            vars(self).update({"feature_names_in_": np.array(names, object)} if names else {})
+        expected, class_name = self.n_features_in_, type(self).__name__
+        known = list(getattr(self, "feature_names_in_", ()))
+        text = f"The feature names should match those that were passed during fit: {known[:9]}"
+        self._require(not names or not known or names == known, text)
+        text = f"X has {d} features, but {class_name} is expecting {expected} features as input"
+        self._require(d == expected, text)
+        if bool(names) != bool(known):
+            has, was = ("has", "without") if names else ("does not have valid", "with")
+            text = f"X {has} feature names, but {class_name} was fitted {was} feature names"
+            warnings.warn(text, stacklevel=4)
 
     def _check_y(self, y, n):
-        """y as it was passed, one entry for each of n rows."""
-        who = type(self).__name__
-        y = _labels(y, who)
-        y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
-        if y.shape != (n,):
-            raise ValueError(f"{who}: y must have shape ({n},) like the rows of X, got {y.shape}")
+        """y as an array (n,) of labels of one kind, none of them missing."""
+        y = np.asarray(y)
+        self._require(y.shape in ((n,), (n, 1)), f"y must have shape ({n},), got {y.shape}")
+        y, is_given = y.ravel(), np.True_
+        if y.dtype.kind == "O":  # NaN and the missing values of pandas do not equal themselves.
+            is_given = np.array([v is not None and str(v == v) == "True" for v in y])
+        elif y.dtype.kind in "fmM":
+            is_given = np.isfinite(y)
+        text = f"Input y contains NaN or infinity: row {is_given.argmin()} has no label; drop it"
+        self._require(is_given.all(), text)
+        if y.dtype.kind == "O":
+            kinds = {isinstance(v, str) for v in y}
+            self._require(len(kinds) == 1, "y mixes texts and numbers; pass labels of one kind")
+            y = y if True in kinds else np.array(y.tolist())
         return y
 
     def _check_weight(self, sample_weight, n):
-        """Example weights, one for each of n rows; ones if there are none."""
-        who = type(self).__name__
+        """Sample weights as a float64 array (n,); ones if there are none."""
         if sample_weight is None:
             return np.ones(n)
         weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        if weight.shape != (n,):
-            raise ValueError(f"{who}: sample_weight must have shape ({n},), got {weight.shape}")
-        if not np.isfinite(weight).all() or (weight < 0).any():
-            raise ValueError(f"{who}: sample_weight must be finite and >= 0")
         with np.errstate(over="ignore"):
-            total = weight.sum()
-        if not 0 < total < BOUND:
-            raise ValueError(
-                f"{who}: the sum of sample_weight must be above zero and below {BOUND:g}, got "
-                f"{total:g}"
-            )
+            is_valid = weight.shape == (n,) and (weight >= 0).all() and 0 < weight.sum() < MAX_ABS
+        text = f"sample_weight must be finite and >= 0, of shape ({n},); the sum of sample_weight"
+        self._require(is_valid, f"{text} must be above zero and below {MAX_ABS:g}")
         return weight
 
     def _is_weighted(self, sample_weight):
         return sample_weight is not None or self.class_weight is not None
 
     def _check_rows(self, X, y, sample_weight):
-        """X, y as it is and the example weights: one of each for every row."""
-        who = type(self).__name__
-        if y is None:
-            raise ValueError(f"{who} requires y to be passed, but the target y is None: fit(X, y)")
+        """X (n, d), y (n,) and sample weights (n,), checked."""
+        self._require(y is not None, "requires y to be passed, but the target y is None")
         X = self._check_X(X, fitting=True)
         y = np.asarray(y)
-        if y.ndim == 2 and y.shape[1] == 1:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected; "
-                "pass y.ravel() to avoid this",
-                _data_conversion_warning(),
-                stacklevel=5,
-            )
-        y = self._check_y(y, X.shape[0])
-        return X, y, self._check_weight(sample_weight, X.shape[0])
+        if y.shape == (len(X), 1):
+            text = "A column-vector y was passed when a 1d array was expected; pass y.ravel()"
+            kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", None)
+            warnings.warn(text, kind, stacklevel=5)
+        return X, self._check_y(y, len(X)), self._check_weight(sample_weight, len(X))
 
     def _check_fit(self, X, y, sample_weight):
-        """X, y and the example weights times those of the classes, all checked; sets classes_.
+        """X, y and the sample weights times those of the classes, checked; sets classes_.
 
-        y becomes -1.0/+1.0, or class numbers from 0 on where more than two classes are allowed.
+        y becomes -1.0 and +1.0, or class indices if there may be more than two classes.
         """
-        who = type(self).__name__
         X, y, weight = self._check_rows(X, y, sample_weight)
-        if y.dtype.kind in "biuf":
-            classes = np.array([y.min(), y.max()])
-            codes = y == classes[1]
-            if classes[0] == classes[1] or not (codes | (y == classes[0])).all():
-                classes, codes = np.unique(y, return_inverse=True)
-        else:
+        low, high = (y.min(), y.max()) if y.dtype.kind in "biuf" else (y[0], y[0])
+        classes, codes = np.array([low, high]), y == high
+        if low == high or not (codes | (y == low)).all():  # Texts, or not two numbers.
             classes, codes = np.unique(y, return_inverse=True)
         self._check_classes(classes)
-        if sample_weight is not None and not np.bincount(codes, weight).all():
-            raise ValueError(f"{who}: sample_weight is zero on all rows of a class")
-        self.classes_ = classes
+        self.classes_, codes = classes, codes.astype(np.intp)
         if self.class_weight is not None:
-            weight = weight * self._class_factors(codes, weight)[codes.astype(np.intp)]
-            if not np.bincount(codes, weight).all():
-                raise ValueError(f"{who}: sample_weight times class_weight underflows; scale them")
-        if self._multi_class:
-            return X, codes.astype(np.intp), weight
-        signs = 2.0 * codes
-        signs -= 1.0
-        return X, signs, weight
+            totals = [math.fsum(weight[codes == k]) for k in range(classes.size)]
+            weight = weight * self._class_factors(np.array(totals))[codes]
+        if self._is_weighted(sample_weight):
+            is_positive = (np.bincount(codes, weight) > 0).all()
+            self._require(is_positive, "the weights are zero on all rows of a class")
+        return X, codes if self._multi_class else 2.0 * codes - 1.0, weight
 
     def _check_classes(self, classes):
-        """Refuse labels, which are all different, that are not two classes."""
-        who = type(self).__name__
-        shown = ", ".join(str(c) for c in classes[:5]) + (", ..." if classes.size > 5 else "")
-        if classes.size < 2:
-            raise ValueError(f"{who} needs two classes, y has only one class: {shown}")
-        if classes.size > 2 and classes.dtype.kind == "f" and (classes != np.round(classes)).any():
-            raise ValueError(
-                f"{who}: Unknown label type: continuous; y has {classes.size} distinct "
-                f"values ({shown}), and a classifier needs classes"
-            )
-        if classes.size > 2 and not self._multi_class:
-            raise ValueError(
-                f"{who}: Only binary classification is supported. The type of the target is "
-                f"multiclass: y has {classes.size} classes ({shown}); wrap it in OneVsRest"
-            )
+        """Raise ValueError if these distinct labels are no classes, or too many."""
+        K, shown = classes.size, ", ".join(map(str, classes[:5]))
+        self._require(K > 1, f"needs two classes, y has only one class: {shown}")
+        if K > 2:
+            is_continuous = classes.dtype.kind == "f" and (classes != np.round(classes)).any()
+            text = "Only binary classification is supported. The type of the target is multiclass"
+            text = "Unknown label type: continuous" if is_continuous else text
+            is_valid = self._multi_class and not is_continuous
+            self._require(is_valid, f"{text}: y has {K} classes, {shown} ...; see OneVsRest")
 
-    def _class_factors(self, codes, weight):
-        """Factor of each class; "balanced" gives all classes the same weight. Their sums are exact:
-        the same in any order of the rows."""
-        classes = () if isinstance(self.class_weight, dict) else range(self.classes_.size)
-        return self._factors([math.fsum(weight[codes == k]) for k in classes])
-
-    def _factors(self, totals):
-        """The same from the weight of each class."""
-        who, given, known = type(self).__name__, self.class_weight, self.classes_.tolist()
-        if not isinstance(given, dict):
-            totals = np.asarray(totals)
-            return totals.sum() / (totals.size * totals)
-        for label in given:
-            if not any(label == c for c in known):
-                raise ValueError(
-                    f"{who}: class_weight names {label!r}, y has {', '.join(map(repr, known))}"
-                )
-        factors = [[f for label, f in given.items() if label == c] or [1.0] for c in known]
-        factors = np.array(factors, dtype=np.float64)[:, 0]
-        if not ((0 < factors) & (factors < BOUND)).all():
-            raise ValueError(f"{who}: class_weight must be finite and > 0, got {given!r}")
-        return factors
-
-    def _codes(self, y, n):
-        """Class numbers, from 0 on, of the labels of n rows; the model has to know them."""
-        y, codes = self._check_y(y, n), np.full(n, -1)
-        for k, c in enumerate(self.classes_):
-            codes[y == c] = k
-        if n and codes.min() < 0:
-            raise ValueError(
-                f"{type(self).__name__}: y holds {y[codes < 0].tolist()[0]!r}, which is none of "
-                f"the classes of fit: {', '.join(str(c) for c in self.classes_)}"
-            )
-        return codes
+    def _class_factors(self, totals):
+        """Factor per class from class_weight; totals (K,) are the weights of the classes."""
+        factors, known = self.class_weight, self.classes_.tolist()
+        if not isinstance(factors, dict):
+            with np.errstate(divide="ignore"):
+                return totals.sum() / (totals.size * totals)
+        for label in factors:
+            text = f"class_weight names {label!r}, y has {', '.join(map(repr, known))}"
+            self._require(label in known, text)
+        return np.array([factors.get(label, 1.0) for label in known], dtype=np.float64)
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
         decision = self.decision_function(X)
-        if decision.ndim == 2:
-            return self.classes_[decision.argmax(axis=1)]
-        return self.classes_[(decision >= 0).astype(np.intp)]
+        is_binary = decision.ndim == 1
+        return self.classes_[(decision >= 0).astype(np.intp) if is_binary else decision.argmax(1)]
 
     def score(self, X, y, sample_weight=None):
-        """Share of rows whose predicted class is y."""
-        found = self.predict(X)
-        right = found == self._check_y(y, found.size)
-        return float(np.average(right, weights=self._check_weight(sample_weight, found.size)))
+        """Fraction of the rows whose predicted class is y."""
+        predicted = self.predict(X)
+        weight = self._check_weight(sample_weight, predicted.size)
+        return float(np.average(predicted == self._check_y(y, predicted.size), weights=weight))
 
     def _report(self, iteration, objective, **info):
-        """Keep the state of an iteration, print it if verbose and show it to the callback; True
-        where that asks to stop."""
+        """Record an iteration, print it if verbose, call the callback; True asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.trace_.append(self.objective_)
         if "residual" in info:
             self.residual_ = info["residual"]
-        if not self.verbose and self.callback is None:
-            return False
         info = {"objective": self.objective_} | info
         if self.verbose:
-            known = [(name, value) for name, value in info.items() if value is not None]
-            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in known]
+            values = [(name, value) for name, value in info.items() if value is not None]
+            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in values]
             print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
         return self.callback is not None and bool(self.callback(self, iteration, info))
-
-
-def _data_conversion_warning():
-    known = sys.modules.get("sklearn.exceptions")
-    return known.DataConversionWarning if known else UserWarning
-
-
-def _name_changes(names, seen):
-    """The lines with which scikit-learn, too, tells which feature names differ."""
-    text = ""
-    for title, found in (
-        ("Feature names unseen at fit time:", sorted(set(names) - set(seen))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(seen) - set(names))),
-    ):
-        if found:
-            text += title + "\n" + "".join(f"- {name}\n" for name in found[:5])
-            text += "- ...\n" if len(found) > 5 else ""
-    return text or "Feature names must be in the same order as they were in fit.\n"
 
 
 # <<< shared: estimator
@@ -2084,7 +1874,7 @@ def _look(block, who, allow_nan):
 
 def _aim(block, classes, factors):
     """Keep what Part has: targets from labels, and weights times the factors of the classes."""
-    y = _labels(block.y, "").ravel()
+    y = _Estimator()._check_y(block.y, len(block.X))
     is_high, given = y == classes[1], block.sample_weight
     target, weight = block.keep("target", y.shape), block.keep("weight", y.shape)
     np.multiply(is_high, 2.0, out=target)
@@ -2119,10 +1909,10 @@ def check_blocks(model, blocks, y, sample_weight, passes):
     model._check_classes(classes)
     each = np.concatenate(totals)
     totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
-    if not totals.sum() < BOUND:
-        raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
+    if not totals.sum() < MAX_ABS:
+        raise ValueError(f"{who}: the sum of sample_weight must be below {MAX_ABS:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
-    factors = np.ones(2) if model.class_weight is None else model._factors(totals)
+    factors = np.ones(2) if model.class_weight is None else model._class_factors(totals)
     blocks.change(_aim, classes, factors, n_jobs=n_jobs)
     return model.class_weight is not None or blocks.is_weighted
 
@@ -2130,20 +1920,19 @@ def check_blocks(model, blocks, y, sample_weight, passes):
 # <<< shared: blocks
 
 
-# >>> shared: nested 1
+# >>> shared: nested 2
 def _estimators(value):
-    """Name and estimator of each in a parameter: "" for itself; in a list its name or number."""
-    is_one = hasattr(value, "get_params") and not isinstance(value, type)
-    found = [("", value)] if is_one else []
-    for t, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-        name, part = part if _is_pair(part) else (str(t), part)
-        found += [(name, part)] if hasattr(part, "get_params") else []
-    return dict(found)
+    """Estimators in a parameter by name: "" for itself; in a list their names or indices."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return {"": value}
+    items = enumerate(value if isinstance(value, (list, tuple)) else ())
+    pairs = [item if _is_pair(item) else (str(t), item) for t, item in items]
+    return {name: member for name, member in pairs if hasattr(member, "get_params")}
 
 
-def _is_pair(part):
-    """Whether a part of a list is an estimator with its name."""
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str)
+def _is_pair(item):
+    """Return True if an item of a list is a pair (name, estimator)."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
 class _Nested(_Estimator):
@@ -2156,41 +1945,40 @@ class _Nested(_Estimator):
         a__0 and a__0__b where a is a list of estimators, by name where they have names."""
         params = super().get_params()
         for name, value in list(params.items()) if deep else ():
-            for place, part in _estimators(value).items():
+            for place, member in _estimators(value).items():
                 path = f"{name}__{place}" if place else name
-                params[path] = part
-                params |= {f"{path}__{inner}": v for inner, v in part.get_params().items()}
+                params[path] = member
+                params |= {f"{path}__{inner}": v for inner, v in member.get_params().items()}
         return params
 
     def set_params(self, **params):
-        """Set parameters of the constructor; returns self."""
+        """Set parameters of the constructor, also nested ones such as a__b; returns self."""
         for path, value in sorted(params.items()):  # An estimator comes before its parameters.
             name, _, inner = path.partition("__")
             place, old = "", getattr(self, name, None) if name in self._param_names() else None
-            inside = _estimators(old)
             if inner and isinstance(old, (list, tuple)):
                 place, _, inner = inner.partition("__")
-            if name not in self._param_names() or (place or inner) and place not in inside:
-                self._refuse_param(path)
+            members = _estimators(old)
+            is_known = name in self._param_names() and (not place + inner or place in members)
+            self._require(is_known, f"no parameter {path!r}; see get_params()")
             if inner:
-                inside[place].set_params(**{inner: value})
+                members[place].set_params(**{inner: value})
                 continue
-            if place:
-                value = [
-                    value if part is inside[place]
-                    else (place, value) if isinstance(part, tuple) and part[0] == place
-                    else part
-                    for part in old
-                ]  # fmt: skip
+            if place:  # Replace one item of the list.
+                is_named = [_is_pair(item) and item[0] == place for item in old]
+                t = is_named.index(True) if any(is_named) else int(place)
+                value = [*old[:t], (place, value) if any(is_named) else value, *old[t + 1 :]]
             setattr(self, name, value)
         return self
 
-    def _twin(self, params):
-        """An unfitted object with these parameters and the same requests for metadata."""
-        twin = type(self)(**params)
-        if hasattr(self, "_metadata_request"):
-            twin._metadata_request = self._metadata_request
-        return twin
+    def _encode_labels(self, y, n):
+        """Class indices of the labels of n rows. Raises ValueError if a label is unknown."""
+        y = self._check_y(y, n)
+        matches = y[:, None] == self.classes_
+        for label in y[~matches.any(axis=1)][:1].tolist():
+            known = ", ".join(map(str, self.classes_))
+            self._require(False, f"y holds {label!r}, which is none of the classes of fit: {known}")
+        return matches.argmax(axis=1)
 
 
 # <<< shared: nested
@@ -2203,7 +1991,7 @@ CELLS = 1_000_000  # A thread has at least this many cells of X, or of the outpu
 MU_TOL = 1e-12  # A mu above its limit by no more than this part is at it.
 BETTER = "pass better voters"
 VOTERS = f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable"
-KINDS[VOTERS] = _are_voters
+RULE_TYPES[VOTERS] = _are_voters
 GENERATION_RULES = {
     "complements": "one of None, True, False",
     "max_columns": "None or an integer >= 1",
@@ -2252,7 +2040,7 @@ class _Vote(_Nested):
         the vote so far: self.score(X_valid, y_valid) serves to stop early.
     """
 
-    _rules = {
+    _param_rules = {
         "voters": VOTERS,
         "voting": "one of 'hard', 'soft'",
         "n_thresholds": "an integer from 1 to 255",
@@ -2268,7 +2056,7 @@ class _Vote(_Nested):
         """Target of `residual_`: eps."""
         return self.eps
 
-    @all_or_nothing
+    @restore_on_failure
     def fit(self, X, y=None, sample_weight=None, independent_voters=False):
         """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice.
 
@@ -2341,7 +2129,7 @@ class _Vote(_Nested):
     def margins(self, X, y):
         """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
         decision = self.decision_function(X)
-        return np.where(self._codes(y, decision.size), decision, -decision) / self.total_
+        return np.where(self._encode_labels(y, decision.size), decision, -decision) / self.total_
 
     def c_bound(self):
         """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 where mu_1 <= 0."""
@@ -2570,7 +2358,7 @@ class _Vote(_Nested):
 
     def __sklearn_clone__(self):
         """A copy with the very same voters: scikit-learn would empty the fitted ones."""
-        return self._twin(self.get_params(deep=False))
+        return type(self)(**self.get_params(deep=False))
 
     # Reports.
     def _show(self, objective, gap, pool, chosen, q):
@@ -2654,7 +2442,9 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
     """
 
-    _rules = {"mu": "a number > 0 and <= 1"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
+    _param_rules = (
+        {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
+    )
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2697,7 +2487,9 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     Attributes as in CqBoost.
     """
 
-    _rules = {"D": "a finite number > 0"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
+    _param_rules = (
+        {"D": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
+    )
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2740,7 +2532,7 @@ callback : as in _Vote
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
-    _rules = {"mu": "a number > 0 and <= 1"} | _Vote._rules | MASTER_RULES
+    _param_rules = {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | MASTER_RULES
     complements = True  # in effect: the sign of a weight says which of the two
     _passes = "every 2^18 products of two voters take 1 pass"
 
@@ -2901,7 +2693,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES
+    _param_rules = {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES
     _raw = True
     _row_variables = True
 
@@ -3046,7 +2838,9 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _rules = {"C": "a finite number > 0"} | _Vote._rules | GENERATION_RULES | MASTER_RULES
+    _param_rules = (
+        {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
+    )
     _raw = True
     _row_variables = True
 

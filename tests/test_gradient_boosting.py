@@ -1582,7 +1582,7 @@ def test_errors_of_the_regressor():
         ((X, np.where(y > 0, np.inf, y)), "y contains NaN or infinity"),
         ((X, text), "GradientBoostingRegressor: .*y.*numbers"),
         ((X, y[:-1]), r"y must have shape \(30,\)"),
-        ((X, y, np.ones(3)), r"sample_weight must have shape \(30,\)"),
+        ((X, y, np.ones(3)), r"of shape \(30,\)"),
         ((X, y, -np.ones(30)), "sample_weight must be finite and >= 0"),
         ((X, y, np.zeros(30)), "GradientBoostingRegressor: .*sum of sample_weight .*, got 0"),
         ((X, y, np.where(y > 0, np.nan, 1.0)), "sample_weight must be finite and >= 0"),

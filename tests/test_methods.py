@@ -125,15 +125,17 @@ def test_wrong_names(command, params, text):
 
 
 def test_rules_in_words_are_read_by_the_solver(monkeypatch):
-    """A rule is a text that the function `follows` of the solver's file reads."""
+    """A rule is a text that the function `satisfies` of the solver's file reads."""
     asked = []
 
-    def follows(value, rule):
+    def satisfies(value, rule):
         asked.append((value, rule))
         return value == "twig"
 
-    monkeypatch.setattr(AdaBoost, "_rules", {**AdaBoost._rules, "base": "'twig' or an object"})
-    monkeypatch.setattr(import_module("solvers.adaboost_nc"), "follows", follows, raising=False)
+    monkeypatch.setattr(
+        AdaBoost, "_param_rules", {**AdaBoost._param_rules, "base": "'twig' or an object"}
+    )
+    monkeypatch.setattr(import_module("solvers.adaboost_nc"), "satisfies", satisfies, raising=False)
     assert methods.build("adaboost", {"base": "twig"}, 0, 2).base == "twig"
     assert asked == [("twig", "'twig' or an object")]
     with pytest.raises(ValueError, match="AdaBoost: base must be 'twig' or an object, got 'tree'"):

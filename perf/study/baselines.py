@@ -17,9 +17,9 @@ class StumpVote(CqBoost):
     n_thresholds, class_weight, verbose, callback : as in CqBoost
     """
 
-    _rules = {
+    _param_rules = {
         "how": "one of 'uniform', 'best'",
-        "n_thresholds": CqBoost._rules["n_thresholds"],
+        "n_thresholds": CqBoost._param_rules["n_thresholds"],
     }
     voters, complements, voting, eps, n_jobs = "stumps", None, "hard", 1e-6, 1
 

@@ -322,9 +322,9 @@ def build(command, params, seed, classes, callback=None, soft=False):
 def _named(cls, key, text, rest):
     """Read a parameter that takes estimators: a name of a method stands for one."""
     names = [part.strip() for part in text.split(",")] if key == "members" else [text]
-    follows, rule = importlib.import_module(cls.__module__).follows, cls._rules[key]
+    satisfies, rule = importlib.import_module(cls.__module__).satisfies, cls._param_rules[key]
     for name in names:
-        if name not in METHODS and not follows(name, rule):
+        if name not in METHODS and not satisfies(name, rule):
             wrong = f"{cls.__name__}: {key} must be {rule}, got {name!r}"
             raise ValueError(f"{wrong}; objects are named {', '.join(METHODS)}")
     parts = [build(name, {}, **rest) if name in METHODS else name for name in names]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..exrm import BOUND, _Estimator, _labels
+from ..exrm import MAX_ABS, _Estimator
 
 
 def _look(block, who, allow_nan):
@@ -25,7 +25,7 @@ def _look(block, who, allow_nan):
 
 def _aim(block, classes, factors):
     """Keep what Part has: targets from labels, and weights times the factors of the classes."""
-    y = _labels(block.y, "").ravel()
+    y = _Estimator()._check_y(block.y, len(block.X))
     is_high, given = y == classes[1], block.sample_weight
     target, weight = block.keep("target", y.shape), block.keep("weight", y.shape)
     np.multiply(is_high, 2.0, out=target)
@@ -60,9 +60,9 @@ def check_blocks(model, blocks, y, sample_weight, passes):
     model._check_classes(classes)
     each = np.concatenate(totals)
     totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
-    if not totals.sum() < BOUND:
-        raise ValueError(f"{who}: the sum of sample_weight must be below {BOUND:g}")
+    if not totals.sum() < MAX_ABS:
+        raise ValueError(f"{who}: the sum of sample_weight must be below {MAX_ABS:g}")
     model.n_features_in_, model.classes_ = widths[0], classes
-    factors = np.ones(2) if model.class_weight is None else model._factors(totals)
+    factors = np.ones(2) if model.class_weight is None else model._class_factors(totals)
     blocks.change(_aim, classes, factors, n_jobs=n_jobs)
     return model.class_weight is not None or blocks.is_weighted
