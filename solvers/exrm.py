@@ -2508,7 +2508,7 @@ class ExRM(_Model):
         equal = self.sampling is None and self.solver == "auto"
         if equal and self._threads() > 1 and __package__:
             with suppress(ImportError):  # A file that stands alone has one thread.
-                on_threads = import_module(".rows.machine", __package__).solve_threads
+                on_threads = import_module(".rows.newton", __package__).solve_threads
                 found = on_threads(self, X, y, weight, copies, pulse)
                 if found and (found[3] <= self.tol or pulse.stopped):
                     return found

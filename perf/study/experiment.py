@@ -463,7 +463,7 @@ def parts(spec, where=None, path=None, callback=None):
     spec = replace(spec, trials=1, scale="none")
     if where is None:
         return _parts(spec, None, path, callback)
-    from perf.study import cluster
+    from solvers.rows import cluster
 
     with cluster.connect(where) as client:
         return _parts(spec, client, path, callback)
