@@ -200,7 +200,8 @@ def specify(args, command, **more):
 
 def run_method(args):
     from perf import draw
-    from perf.study import cluster, experiment, parts, pictures, report
+    from perf.study import experiment, parts, pictures, report
+    from solvers.rows import cluster
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = specify(args, args.command, params=params, scale=args.scale)

@@ -21,14 +21,10 @@ import os
 import re
 import shlex
 import statistics
-import struct
-import tempfile
-import uuid
 import zipfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -37,7 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.rows import RowBlocks
+from solvers.rows import local, remote, sources
+from solvers.rows.local import DataError
 
 DATA = Path(__file__).with_name("data")
 
@@ -95,10 +92,6 @@ def load(
     data = _dataset(table, name, label, positive, schema, drop, rule, categorical)
     dropped = [table.names[j] for j in sorted(table.dropped)]
     return replace(data, reading={"drop": dropped, **reading})
-
-
-class DataError(ValueError):
-    """Data that cannot be used; the message is one line for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -702,7 +695,7 @@ def _svm_columns(path, indices, schema, drop):
 
 def _read_npz(path, trained):
     """Read the arrays X (n, d) and y (n,) of an .npz file; y may be absent if `trained`."""
-    with _unpacking(path):
+    with sources.unpacking(path):
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > 16 * MAX_CELLS:  # 8 bytes per float, and as much for labels and other arrays
@@ -718,19 +711,6 @@ def _read_npz(path, trained):
     if y is not None and (y.shape != X.shape[:1] or y.dtype.kind not in "biufU"):
         raise DataError(f"{path}: y must be {len(X)} labels, one per row, got {y.dtype} {y.shape}")
     return _array_table(str(path), X, y)
-
-
-@contextmanager
-def _unpacking(path):
-    """Turn the errors of reading an .npz file into DataError."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives.
-        cause = " ".join(str(error).split())
-        hint = "write it with numpy.savez(path, X=X, y=y)"
-        raise DataError(f"{path}: not an .npz file of plain arrays ({cause}); {hint}") from None
 
 
 def _array_table(where, X, y):
@@ -1366,17 +1346,6 @@ def splits(
 
 
 # -- row blocks ------------------------------------------------------------------------------------
-#
-# A fit on blocks asks for sums over rows only. It calls `map(step, *args)` for what a step returns
-# for each block, and `change` where the step changes what a block keeps; a step is a function of a
-# module, step(block, *args). Here blocks are in memory or mapped files;
-# perf/study/remote.py has those on the workers of Dask.
-
-HIDDEN = (".", "_")  # how the names of files begin that are no parts
-NPY_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 
 
 def blocks(source, y=None, sample_weight=None, client=None, coded=False, **reading):
@@ -1388,350 +1357,90 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
         directory of parts, in the order of their names (part2 before part10): either .npz files
         with arrays X, y and perhaps sample_weight, or CSV, TSV or LIBSVM text, plain or gzipped; or
         a Dask array X, whose chunks of rows are the blocks.
-    y, sample_weight : arrays, or Dask arrays, where source is a Dask array; else None.
+    y, sample_weight : arrays, or Dask arrays, if source is a Dask array; else None.
     client : a distributed.Client: the blocks live on its workers, which read the files themselves,
-        by the same paths. None: here, and those of a Dask array on the client that is the default
-        one, if there is one.
-    coded : whether y of .npz files become codes, as of text; they do with the option positive.
+        by the same paths. None: in this process, and those of a Dask array on the default client,
+        if there is one.
+    coded : if True, y of .npz files become codes, as of text; they do with the option positive.
     reading : options of `load` for text: label, positive, drop, encoding, decimal, delimiter.
 
-    Blocks of a directory are out of core: what is float64 in an .npz file without compression is
-    mapped where it is; anything else is converted once, part by part, into files without a name in
-    the directory for temporary files (TMPDIR), which go with the object. So do arrays that steps
-    keep. numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
+    Blocks of a directory are out of core. An array of float64 in an .npz file without compression
+    is mapped; anything else is converted once into unnamed files in the directory for temporary
+    files (TMPDIR), which are freed with the object. So are arrays that functions attach.
+    numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
 
-    Of text the first part says what the columns are, and y are codes into the attribute `classes`,
-    the classes of all parts; without codes this is None and y is what was stored or given.
-    `blocks[:5]` are the first five.
+    The columns of text are those of the first part; y are codes into the attribute `classes`, the
+    classes of all parts. Without codes this is None and y is as stored or given. `blocks[:5]` are
+    the first five.
     """
+    positive, notes = reading.get("positive"), []
+    is_dask = hasattr(source, "dask") and hasattr(source, "rechunk")
+    if not is_dask and (y is not None or sample_weight is not None):
+        hint = "blocks of arrays and files have their own"
+        raise DataError(f"blocks: y and sample_weight are for Dask arrays; {hint}")
     if isinstance(source, str | os.PathLike):
-        _refuse(y, sample_weight)
-        parts, notes = _file_parts(source, coded, reading)
-    elif hasattr(source, "dask") and hasattr(source, "rechunk"):
-        parts, notes, client = [*_chunk_parts(source, y, sample_weight)], [], client or _client()
+        opened, notes = _file_sources(source, coded, reading)
+    elif is_dask:
+        opened, client = sources.chunk_sources(source, y, sample_weight), client or _client()
     elif isinstance(source, list | tuple) and source:
-        _refuse(y, sample_weight)
-        parts, notes = [_array_part(k, given) for k, given in enumerate(source)], []
+        opened = [sources.array_source(k, given) for k, given in enumerate(source)]
     else:
         kinds = "a list of tuples (X, y), a directory or a Dask array"
         hint = "; for rows in memory call fit(X, y)" if hasattr(source, "__array__") else ""
         raise DataError(f"blocks: source must be {kinds}, got {type(source).__name__}{hint}")
-    if client is None:
-        return Blocks(parts, notes, reading.get("positive"))
-    from perf.study import remote
-
-    return remote.Blocks(client, parts, notes, reading.get("positive"))
+    args = opened, notes, functools.partial(_common_labels, positive)
+    return local.LocalBlocks(*args) if client is None else remote.RemoteBlocks(client, *args)
 
 
-def _refuse(y, sample_weight):
-    if y is not None or sample_weight is not None:
-        hint = "blocks of arrays and files have their own"
-        raise DataError(f"blocks: y and sample_weight are for Dask arrays; {hint}")
+def _client():
+    """Return the default client of Dask, or None."""
+    with suppress(ImportError, ValueError):
+        import distributed
+
+        return distributed.default_client()
 
 
-class Rows:
-    """What a part holds: X, y, sample_weight or None. Of text, y are codes into `labels`, until
-    `recode`. `stored`: whether it is out of core."""
+def _common_labels(positive, infos, source):
+    """Return classes, {label: code} and schema of all parts; None thrice if labels are no codes.
 
-    def __init__(self, X, y, sample_weight=None, labels=None, stored=False):
-        self.X, self.y, self.sample_weight, self.stored = X, y, sample_weight, stored
-        self.labels = labels
-
-    def recode(self, codes):
-        """Make y codes of classes; `codes` are those of the labels, None where nothing is to do."""
-        if self.labels is not None and codes is not None:
-            self.y[:] = np.array([codes[label] for label in self.labels])[self.y]
-            self.labels = None
-
-    def facts(self):
-        return Facts(*self.X.shape, self.sample_weight is not None, self.labels)
-
-
-class Facts(NamedTuple):
-    """What must be known of a part before the first step."""
-
-    n: int
-    d: int
-    is_weighted: bool
-    labels: list | None = None
-
-
-class Block:
-    """Some rows: X, y and sample_weight or None; start rows come before them. Steps keep with it,
-    as attributes, what they need again."""
-
-    def __init__(self, rows, start):
-        self.X, self.y, self.sample_weight, self.start = rows.X, rows.y, rows.sample_weight, start
-        self._rows = rows
-
-    def keep(self, name, shape, dtype=np.float64):
-        """An array of zeros that is kept as an attribute; out of core if the rows are."""
-        setattr(self, name, None)  # the one before goes first
-        setattr(self, name, _room(shape, dtype) if self._rows.stored else np.zeros(shape, dtype))
-        return getattr(self, name)
-
-
-class Blocks(RowBlocks):
-    """Row blocks here: in memory, or mapped files.
-
-    shape : (n, d)
-    is_weighted : whether rows have weights
-    classes : names of the classes that y are codes of; None: y is what was given
-    schema : of y as codes, with which `load` reads a file in the same form; else None
-    notes : what a user should know
+    The schema is that of one source, with the classes of all parts.
     """
-
-    def __init__(self, parts, notes=(), positive=None):
-        rows, self.notes = [part.open() for part in parts], [*notes]
-        facts = [part.facts() for part in rows]
-        self.classes, codes = common_classes(facts, parts[0].title, positive)
-        self.schema = common_schema(parts[0], facts[0].d, self.classes, codes)
-        for part in rows:
-            part.recode(codes)
-        self._set(rows, [part.title for part in parts], facts)
-
-    def _set(self, rows, titles, facts):
-        self.shape, starts, self.is_weighted = combine(titles, facts)
-        self._blocks = [Block(part, start) for part, start in zip(rows, starts, strict=True)]
-        self.titles, self._pools = titles, {}
-
-    def map(self, step, *args, n_jobs=1, add=False):
-        """[step(block, *args) for each block], n_jobs of them at a time; nothing is added up."""
-        threads = min(n_jobs if n_jobs and n_jobs > 0 else os.cpu_count(), len(self))
-        if threads == 1:
-            return [step(block, *args) for block in self._blocks]
-        if threads not in self._pools:
-            self._pools[threads] = ThreadPoolExecutor(threads)
-        return [*self._pools[threads].map(lambda block: step(block, *args), self._blocks)]
-
-    change = map
-
-    def clear(self):
-        """Let go what steps have kept."""
-        self._blocks = [Block(block._rows, block.start) for block in self._blocks]
-
-    def __len__(self):
-        return len(self._blocks)
-
-    def __getitem__(self, some):
-        """Blocks of the same rows, some of them, that share nothing that is kept."""
-        chosen, some_blocks = self.titles[slice_of(some)], self._blocks[some]
-        new = object.__new__(Blocks)
-        new.notes, new.classes, new.schema = self.notes, self.classes, self.schema
-        rows = [block._rows for block in some_blocks]
-        new._set(rows, chosen, [part.facts() for part in rows])
-        return new
-
-
-def slice_of(some):
-    if not isinstance(some, slice):
-        raise TypeError(f"blocks are chosen by a slice, as blocks[:3], got {some!r}")
-    return some
-
-
-def combine(titles, facts):
-    """Check that parts fit together; return (n, d), the rows before each, and whether weighted."""
-    if not facts:
-        raise DataError("blocks: none chosen; at least one is needed")
-    for title, part in zip(titles, facts, strict=True):
-        if not part.n:
-            raise DataError(f"{title}: has no rows; leave it out")
-        if part.d != facts[0].d:
-            other = f"{titles[0]} has {facts[0].d}"
-            raise DataError(f"{title}: has {part.d} columns and {other}; make them the same")
-        if part.is_weighted != facts[0].is_weighted:
-            one, other = (titles[0], title) if facts[0].is_weighted else (title, titles[0])
-            raise DataError(f"{other}: has no sample_weight, as {one} has; all need it, or none")
-    starts = np.cumsum([0, *(part.n for part in facts)]).tolist()
-    return (starts[-1], facts[0].d), starts[:-1], facts[0].is_weighted
-
-
-def common_classes(facts, where, positive=None):
-    """Return the classes of all parts of text and {label: code}; None twice of other parts."""
-    found = {label: label for part in facts for label in part.labels or ()}
-    if facts[0].labels is None:
-        return None, None
+    if infos[0].labels is None:
+        return None, None, None
+    found = {label: label for info in infos for label in info.labels or ()}
     if all(_number(label) is not None for label in found):
         found = {label: _shortest(label) for label in found}
     groups = {name: [name] for name in _ordered({*found.values()})}
     if positive is not None:
-        groups = _regroup(where, groups, (str(positive), "rest"))
+        groups = _regroup(source.title, groups, (str(positive), "rest"))
     if trouble := _trouble(groups):
-        raise DataError(f"{where} and the other parts: {trouble}")
+        raise DataError(f"{source.title} and the other parts: {trouble}")
     code = {name: k for k, members in enumerate(groups.values()) for name in members}
-    return [*groups], {label: code[name] for label, name in found.items()}
-
-
-def common_schema(part, d, classes, codes):
-    """The schema of all parts, if their labels have codes: that of one, with the classes of all."""
-    if classes is None:
-        return None
-    members = [{} for _ in classes]
-    for label, code in codes.items():
-        members[code][_shortest(label)] = True
-    known = {"levels": classes, "members": [[*names] for names in members]}
-    own = getattr(part, "schema", None)
-    if own is None:
-        own = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(d)]
-        own.append({"name": "label", "kind": "label"})
-    return [column | known if column["kind"] == "label" else column for column in own]
-
-
-def _room(shape, dtype):
-    """Zeros in a file without a name: it goes with the array, even if the process is killed."""
-    array = np.zeros(0, dtype)
-    size = int(np.prod(shape)) * array.itemsize
-    if not size:
-        return np.zeros(shape, dtype)
-    with tempfile.TemporaryFile() as file:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)  # to lack room later would end the process
-        except AttributeError:  # another system
-            pass
-        except OSError as error:
-            why = f"{size} bytes do not fit ({error.strerror}); set TMPDIR to a larger disk"
-            raise DataError(f"{tempfile.gettempdir()}: {why}") from None
-        return np.asarray(np.memmap(file, array.dtype, "w+", shape=shape))
-
-
-def _stow(array, dtype=None):
-    """Copy an array into a file without a name."""
-    array = np.asarray(array)
-    room = _room(array.shape, dtype or array.dtype)
-    room[...] = array
-    return room
-
-
-# -- parts of row blocks ---------------------------------------------------------------------------
-
-
-class ArrayPart(NamedTuple):
-    """Arrays in memory."""
-
-    key: str
-    title: str
-    arrays: tuple
-
-    def open(self):
-        X, y, weight = self.arrays
-        return Rows(np.ascontiguousarray(X, dtype=float), y, weight)
-
-    def facts(self):
-        X, _, weight = self.arrays
-        return Facts(*X.shape, weight is not None)
-
-
-def _array_part(k, given):
-    title = f"block {k} of the list"
-    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
-        what = f"got {type(given).__name__}"
-        raise DataError(f"{title}: must be a tuple (X, y) or (X, y, sample_weight), {what}")
-    X, y, weight = (None if part is None else np.asarray(part) for part in (*given, None)[:3])
-    _check_arrays(title, X, y, weight)
-    return ArrayPart(uuid.uuid4().hex, title, (X, y, weight))
-
-
-def _check_arrays(title, X, y, weight):
-    """Raise DataError unless these, or the headers of these, are rows with labels."""
-    if X is None or y is None:
-        raise DataError(f"{title}: needs X and labels y, and has no {'X' if X is None else 'y'}")
-    if len(X.shape) != 2 or X.dtype.kind not in "biuf":
-        raise DataError(f"{title}: X must be a table of numbers, got {X.dtype} {X.shape}")
-    if y.shape[:1] != X.shape[:1] or len(y.shape) > 2 or y.dtype.kind not in "biufUOS":
-        wrong = f"got {y.dtype} {y.shape}"
-        raise DataError(f"{title}: y must be {X.shape[0]} labels, one per row, {wrong}")
-    if weight is not None and (weight.shape != X.shape[:1] or weight.dtype.kind not in "biuf"):
-        wrong = f"got {weight.dtype} {weight.shape}"
-        raise DataError(f"{title}: sample_weight must be {X.shape[0]} numbers, {wrong}")
-
-
-class _Header(NamedTuple):
-    """An array in an .npz file; offset is where its data begin, None where these are packed."""
-
-    shape: tuple
-    dtype: np.dtype
-    offset: int | None
-
-
-class NpzPart(NamedTuple):
-    """An .npz file; what can be is mapped where it is. If `coded`, y are codes, as of text."""
-
-    key: str
-    title: str
-    coded: bool
-
-    def open(self):
-        """X, y and the weights, mapped; converted ones are in files without a name."""
-        path, headers = self.title, self._headers()
-        arrays = []
-        for name, header in headers.items():
-            if header is None:
-                arrays.append(None)
-            elif header.offset is None or (name != "y" and header.dtype != np.float64):
-                with _unpacking(path), np.load(path, allow_pickle=False) as file:
-                    arrays.append(_stow(file[name], None if name == "y" else float))
-            else:
-                place = header.dtype, "r", header.offset, header.shape
-                arrays.append(np.asarray(np.memmap(path, *place)))
-        if not self.coded:
-            return Rows(*arrays, stored=True)
-        X, y, weight = arrays
-        labels, codes = np.unique(y, return_inverse=True)
-        return Rows(X, _stow(codes.ravel()), weight, labels.astype(str).tolist(), stored=True)
-
-    def facts(self):
-        """What the headers tell; nothing where the labels are needed."""
-        headers = None if self.coded else self._headers()
-        return headers and Facts(*headers["X"].shape, headers["sample_weight"] is not None)
-
-    def _headers(self):
-        """The arrays of the file by name, checked; None for one that is absent."""
-        path, found = self.title, {"X": None, "y": None, "sample_weight": None}
-        with _unpacking(path), zipfile.ZipFile(path) as archive, open(path, "rb") as file:
-            for info in archive.infolist():
-                if (name := info.filename.removesuffix(".npy")) not in found:
-                    continue
-                with archive.open(info) as member:
-                    read = NPY_HEADERS[np.lib.format.read_magic(member)]
-                    shape, by_column, dtype = read(member)
-                    begin = member.tell()
-                file.seek(info.header_offset + 26)  # the lengths of name and extra field
-                begin += info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
-                whole = info.compress_type == zipfile.ZIP_STORED and 0 not in shape
-                whole = whole and not (by_column and len(shape) > 1) and not dtype.hasobject
-                found[name] = _Header(shape, dtype, begin if whole else None)
-        _check_arrays(path, *found.values())
-        return found
-
-
-class TextPart(NamedTuple):
-    """CSV, TSV or LIBSVM text, read in the way of the first part."""
-
-    key: str
-    title: str
-    schema: list
-    reading: dict
-
-    def open(self):
-        labels = []
-        data = _read_part(self.title, labels, schema=self.schema, **self.reading)
-        return Rows(_stow(data.X), _stow(data.y), labels=labels, stored=True)
-
-    def facts(self):
-        """Nothing is known before it is read."""
+    codes = {label: code[name] for label, name in found.items()}
+    members = [{} for _ in groups]
+    for label, k in codes.items():
+        members[k][_shortest(label)] = True
+    known = {"levels": [*groups], "members": [[*names] for names in members]}
+    schema = getattr(source, "schema", None)
+    if schema is None:
+        schema = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(infos[0].d)]
+        schema.append({"name": "label", "kind": "label"})
+    schema = [column | known if column["kind"] == "label" else column for column in schema]
+    return [*groups], codes, schema
 
 
 def _read_part(path, labels, label=None, schema=None, drop=(), **reading):
-    """As `load` for a part of text, whose y are codes into the list of labels."""
+    """Load a part of text; its y are codes into the list of labels, which is filled."""
     table = _open(_File(Path(path), **reading), label, schema, drop)
     data = _dataset(table, _stem(Path(path)), label, schema=schema, drop=drop, labels=labels)
     dropped = [table.names[j] for j in sorted(table.dropped)]
     return replace(data, reading={"drop": dropped, **reading})
 
 
-def _file_parts(source, coded, reading):
-    """The files of a directory as parts, in natural order, and notes on them."""
-    paths, options = _paths(source), {"encoding": "utf-8", "decimal": ".", "delimiter": None}
+def _file_sources(folder, coded, reading):
+    """Return the files of a directory as sources, in natural order, and notes on them."""
+    paths = sources.list_files(folder, SUFFIXES)
+    options = {"encoding": "utf-8", "decimal": ".", "delimiter": None}
     options |= {key: given for key, given in reading.items() if key not in ("positive", "schema")}
     label, drop = options.pop("label", None), options.pop("drop", ())
     try:
@@ -1739,45 +1448,23 @@ def _file_parts(source, coded, reading):
     except TypeError:
         known = "label, positive, drop, encoding, decimal and delimiter"
         raise DataError(f"blocks: options are {known}, got {_listing(reading)}") from None
+    titles = [str(path.resolve()) for path in paths]
     if _suffix(paths[0]) == ".npz":
         if wrong := reading.keys() - {"positive"}:
             hint = f"leave out {_listing(sorted(wrong))}"
-            raise DataError(f"{source}: .npz parts are read in one way only; {hint}")
+            raise DataError(f"{folder}: .npz parts are read in one way only; {hint}")
         coded = coded or "positive" in reading
-        return [NpzPart(uuid.uuid4().hex, str(path.resolve()), coded) for path in paths], []
+        return [sources.NpzSource(sources.new_key(), title, coded) for title in titles], []
     drop = [drop] if isinstance(drop, str | int) else [*drop]
-    wide, drop = _widest(paths, options, label, drop)
-    first = _read_part(paths[0], [], label=label, schema=wide, drop=drop, **options)
-    how = first.schema, first.reading
-    return [TextPart(uuid.uuid4().hex, str(path.resolve()), *how) for path in paths], first.notes
-
-
-def _paths(source):
-    """List the parts of a directory."""
-    folder = Path(source)
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such directory; give one that holds the parts of the data")
-    with _reading(folder):
-        paths = [path for path in folder.iterdir() if not path.name.startswith(HIDDEN)]
-    if not paths:
-        raise DataError(f"{folder}: holds no parts; they are .npz, CSV, TSV or LIBSVM files")
-    for path in sorted(paths):
-        if _suffix(path) not in SUFFIXES or not path.is_file():
-            hint = "move it away, or convert it to .npz, CSV, TSV or LIBSVM"
-            raise DataError(f"{path}: is no part that can be read; {hint}")
-    if len({_suffix(path) == ".npz" for path in paths}) > 1:
-        raise DataError(f"{folder}: holds .npz files and text; labels differ there, use one kind")
-    return sorted(paths, key=_natural)
-
-
-def _natural(path):
-    """A key that sorts names with their numbers by value: part2 before part10."""
-    pieces = re.split(r"(\d+)", path.name)
-    return [int(piece) if k % 2 else piece for k, piece in enumerate(pieces)], path.name
+    schema, drop = _widest(paths, options, label, drop)
+    first = _read_part(paths[0], [], label=label, schema=schema, drop=drop, **options)
+    args = first.schema, first.reading, _read_part
+    return [sources.TextSource(sources.new_key(), title, *args) for title in titles], first.notes
 
 
 def _widest(paths, options, label, drop):
-    """A schema with the features of all parts of LIBSVM text, None of tables; and what to drop."""
+    """Return a schema with the features of all parts of LIBSVM text, None for tables; and the
+    columns to drop."""
     spans = []
     for path in paths:
         table = _open(_File(path, **options), label, None, drop)
@@ -1797,59 +1484,6 @@ def _widest(paths, options, label, drop):
         if name not in dropped
     ]
     return schema, dropped
-
-
-class ChunkPart(NamedTuple):
-    """A chunk of rows of a Dask array; `chunk` will give X, y and the weights."""
-
-    key: str
-    title: str
-    chunk: object
-    known: Facts
-
-    def open(self):
-        X, y, weight = self.chunk.compute()
-        _check_arrays(self.title, X, y, weight)
-        weight = None if weight is None else _stow(weight, float)
-        return Rows(_stow(X, float), _stow(y), weight, stored=True)
-
-    def facts(self):
-        return self.known
-
-
-def _chunk_parts(X, y, sample_weight):
-    """Yield the chunks of rows of a Dask array as parts."""
-    import dask
-
-    if X.ndim != 2 or np.isnan(X.shape).any():
-        hint = "call X.compute_chunk_sizes() where they are unknown"
-        raise DataError(f"blocks: X must be 2-D with known sizes, got shape {X.shape}; {hint}")
-    if y is None:
-        raise DataError("blocks: a Dask array X needs labels y")
-    X = X.rechunk({1: -1})
-    sizes, columns = X.chunks[0], []
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if given is not None and np.shape(given) != (len(X),):
-            raise DataError(f"blocks: {name} must have shape ({len(X)},), got {np.shape(given)}")
-        if hasattr(given, "to_delayed"):
-            columns.append(given.rechunk((sizes,)).to_delayed().ravel())
-        else:
-            given = None if given is None else np.asarray(given)
-            cuts = np.cumsum([0, *sizes])
-            parts = zip(cuts[:-1], cuts[1:], strict=True)
-            columns.append([None if given is None else given[a:b] for a, b in parts])
-    parts = zip(X.to_delayed().ravel(), *columns, sizes, strict=True)
-    for k, (*chunk, n) in enumerate(parts):
-        known = Facts(n, X.shape[1], sample_weight is not None)
-        yield ChunkPart(uuid.uuid4().hex, f"chunk {k}", dask.delayed(tuple)(chunk), known)
-
-
-def _client():
-    """The default client of Dask, or None."""
-    with suppress(ImportError, ValueError):
-        import distributed
-
-        return distributed.default_client()
 
 
 # -- generators ------------------------------------------------------------------------------------

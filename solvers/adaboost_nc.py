@@ -143,10 +143,10 @@ def _reweigh(D, y, node, signs, votes, kept, down, up, is_penalised):
 def _set_weights(part, total, lam):
     """Keep the first weights D_1, and what the penalty needs. Each row is in node 0."""
     n = len(part.weight)
-    part.keep("D", n)[:] = part.weight / total
-    part.keep("votes", n if lam > 0.0 else 0, np.int32)
-    part.keep("P", n if lam > 0.0 else 0)
-    part.keep("node", n, np.int32)
+    part.allocate("D", n)[:] = part.weight / total
+    part.allocate("votes", n if lam > 0.0 else 0, np.int32)
+    part.allocate("P", n if lam > 0.0 else 0)
+    part.allocate("node", n, np.int32)
 
 
 def _penalise_rows(part, signs, t, lam):
@@ -170,7 +170,7 @@ def _boost(parts, signs, t, lam, top, n_jobs):
     alpha_t (top if it makes no error), Z_t and whether it is better."""
     n, size, error = parts.shape[0], 1.0, 0.0
     if lam > 0.0:
-        found = parts.change(_penalise_rows, signs, t, lam, n_jobs=n_jobs)
+        found = parts.map_inplace(_penalise_rows, signs, t, lam, n_jobs=n_jobs)
         tops, errors = zip(*found, strict=True)
         size, error = n * max(tops), sum(errors)
 
@@ -191,7 +191,7 @@ def _boost(parts, signs, t, lam, top, n_jobs):
     down, up = math.exp(-alpha), math.exp(alpha)
     Z = right * down + wrong * up
     if useful:
-        parts.change(_reweigh_rows, signs, lam, down / Z, up / Z, n_jobs=n_jobs)
+        parts.map_inplace(_reweigh_rows, signs, lam, down / Z, up / Z, n_jobs=n_jobs)
     return error, alpha, Z, useful
 
 
@@ -1511,7 +1511,7 @@ class _Estimator:
 # <<< shared: estimator
 
 
-# >>> shared: rows 1
+# >>> shared: rows 2
 class Rows:
     """All rows as one block, in memory: X, their target (-1 and +1, or numbers) and weight. It has
     the protocol of solvers/rows, which has blocks of threads, of files and on other machines."""
@@ -1521,7 +1521,7 @@ class Rows:
     def __init__(self, X, target, weight):
         self.X, self.target, self.weight, self.shape = X, target, weight, X.shape
 
-    def keep(self, name, shape, dtype=np.float64):
+    def allocate(self, name, shape, dtype=np.float64):
         """An array of zeros that is kept as an attribute."""
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
@@ -1529,14 +1529,14 @@ class Rows:
     def map(self, step, *args, n_jobs=1, add=False):
         return [step(self, *args)]
 
-    change = map
+    map_inplace = map
 
 
 def rows_of(X, target, weight, threads):
     """The rows as one block; as one for each thread where solvers/rows is beside this file."""
     if threads > 1 and __package__:
         with suppress(ImportError):
-            return import_module(".rows", __package__).Threads(X, target, weight, threads)
+            return import_module(".rows", __package__).ThreadBlocks(X, target, weight, threads)
     return nullcontext(Rows(X, target, weight))
 
 
@@ -1764,7 +1764,7 @@ class AdaBoostNC(_Nested):
         """Boost on rows as one block or as many."""
         n_jobs = self._threads()
         total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
-        parts.change(_set_weights, total, float(self.lam), n_jobs=n_jobs)
+        parts.map_inplace(_set_weights, total, float(self.lam), n_jobs=n_jobs)
         if isinstance(self.base, str):
             train, pack = self._tree_learner(parts, is_weighted)
         else:

@@ -55,7 +55,8 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, reduce, wraps
+from functools import cache, wraps
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -1015,10 +1016,7 @@ class _Highs:
 
 # -- voters ---------------------------------------------------------------------------------------
 GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # The kinds made from X.
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # These quantiles of the margins are kept.
 GRAM_CELLS = 2**18  # Products of all stumps come at most this many at a time, or in one row.
-SOME_ROWS = 8192  # Of this many rows at a time steps on blocks hold anything but sums.
-LARGEST = np.int64(2**63 - 1)  # The largest integer: all binary digits but the sign.
 
 
 class _Pool:
@@ -1035,16 +1033,13 @@ class _Pool:
         self.is_even = bool(weight.min() == weight.max())
 
     def figures(self, w, constant, scale):
-        """First and second moment and quantiles of the margins, which are y (H w) / scale or, if
-        there is a constant, y constant / scale; and the margins."""
+        """First and second moment of the margins, which are y (H w) / scale or, if there is a
+        constant, y constant / scale; and the margins."""
         g = self.y * constant if constant else self.margins(w)
         g /= scale
         first = float(np.average(g, weights=self.weight))
         second = float(np.average(g**2, weights=self.weight))
-        return first, second, self._quantiles(g), g
-
-    def _quantiles(self, g):
-        return _quantiles(g, self.weight, QUANTILES)
+        return first, second, g
 
     def __enter__(self):
         return self
@@ -1054,26 +1049,17 @@ class _Pool:
 
 
 class _Stumps(_Pool):
-    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature.
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
 
-    The rows are Parts, and each part is a thread's.
-    """
-
-    n_jobs = 1  # Threads for blocks.
-    only = None  # The part, if there is one only: it needs no map.
-
-    def __init__(self, rows, y, weight, n_thresholds):
+    def __init__(self, X, y, weight, n_thresholds):
         super().__init__(y, weight)
-        self.rows = rows
-        self.only = rows.parts[0] if len(rows.parts) == 1 else None
-        self._cut(n_thresholds)
+        self._place_cuts(X.min(axis=0), X.max(axis=0), n_thresholds)
         self.bins = np.empty((self.n, self.shape[0]), np.uint8)
-        rows.change(_keep_bins, self.used, self.cuts.reshape(self.shape), self.bins)
+        with np.errstate(all="ignore"):  # Python, unlike the compiler, warns of cuts at infinity.
+            _bin(X, self.used, self.cuts.reshape(self.shape), self.bins)
 
-    def _cut(self, n_thresholds):
-        """The cuts: at equal steps between the ends of each feature that is not constant."""
-        low, high = zip(*self._map(_ends), strict=True)
-        low, high = reduce(np.minimum, low), reduce(np.maximum, high)
+    def _place_cuts(self, low, high, n_thresholds):
+        """Place cuts at equal steps between the ends (d,) of each feature that is not constant."""
         self.used = np.flatnonzero(high > low)
         low, high = low[self.used, None], high[self.used, None]
         with np.errstate(all="ignore"):  # Cuts at infinity are as good as none.
@@ -1083,38 +1069,40 @@ class _Stumps(_Pool):
         self.features = np.repeat(self.used, n_thresholds)
         self.cuts = cuts.ravel()
 
-    def _map(self, step, *args):
-        return self.rows.map(step, *args, n_jobs=self.n_jobs)
+    def _products(self, a, signed, j=-1, above=True):
+        """Sums of `_stump_products` over all rows, (base,); a is the weights if it is None."""
+        products = np.empty(self.size)
+        a = self.weight if a is None else a
+        _stump_products(self.bins, self.shape[1], a, self.y, signed, j, above, products)
+        return products
 
-    def _sum(self, step, *args):
-        if self.only is not None:
-            return step(self.only, *args)
-        return reduce(np.add, self._map(step, *args))
+    def _gram_rows(self, j, above):
+        """H'v over the rows on one side of voters j, j + 1, ..., (len(above), base)."""
+        return np.array([self._products(None, False, k, bool(up)) for k, up in enumerate(above, j)])
 
     def edges(self, a=None):
-        """A'a of the base voters; a is the weights where it is None."""
-        return self._sum(_part_edges, self.shape[1], a)
+        """A'a of the base voters; a is the weights if it is None."""
+        return self._products(a, True)
 
     def balance(self):
         """H'v, where v are the weights of the rows."""
-        return self._sum(_part_gram, self.shape[1], -1, True)
+        return self._products(None, False)
 
     def gram(self, j, balance, out):
         """out = H'(v h_j): from the rows of the lighter side of h_j."""
         above = bool(balance[j] <= 0)
-        products = self._sum(_part_gram, self.shape[1], j, above)
-        np.multiply(products, 2.0, out=out)
+        np.multiply(self._products(None, False, j, above), 2.0, out=out)
         out -= balance
         if not above:
             np.negative(out, out=out)
 
     def whole_gram(self, balance):
-        """The same for all base voters j, (base, base): some of them in a pass over the rows."""
+        """Gram matrix H'(v H) of the base voters, (base, base)."""
         K = np.empty((self.size, self.size))
         above = balance <= 0
-        some = max(1, GRAM_CELLS // self.size)
-        for j in range(0, self.size, some):
-            K[j : j + some] = self._sum(_part_rows, self.shape[1], j, above[j : j + some])
+        step = max(1, GRAM_CELLS // self.size)
+        for j in range(0, self.size, step):
+            K[j : j + step] = self._gram_rows(j, above[j : j + step])
         K *= 2.0
         K -= balance
         K[~above] *= -1.0
@@ -1123,7 +1111,8 @@ class _Stumps(_Pool):
     def margins(self, w):
         """y (H w), a new array."""
         out = np.empty(self.n)
-        self._map(_part_margins, self._table(w), out)
+        _stump_sum(self.bins, self._table(w), out)
+        out *= self.y
         return out
 
     def _table(self, w):
@@ -1133,27 +1122,6 @@ class _Stumps(_Pool):
         table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
         table -= w.sum(axis=1)[:, None]
         return table
-
-    def _quantiles(self, g):
-        if self.only is not None:
-            return super()._quantiles(g)
-        self.rows.change(_share_margins, g)
-        return self._quantiles_by_digits()
-
-    def _quantiles_by_digits(self):
-        """As in `_quantiles`, from sums: the margins in binary, eight digits after eight."""
-        goals = np.array(QUANTILES) * self.total * (1.0 - SHARE_TOL)
-        prefixes = np.zeros(goals.size, np.int64)
-        below = np.zeros(goals.size)
-        for shift in range(56, -1, -8):
-            sums = np.sum(self._map(_part_digits, prefixes, shift), axis=0)
-            for k, own in enumerate(sums):
-                places = np.flatnonzero(own)
-                past = below[k] + np.cumsum(own[places])
-                at = min(np.searchsorted(past, goals[k]), places.size - 1)
-                below[k] = past[at] - own[places[at]]
-                prefixes[k] = 256 * prefixes[k] + places[at] - 128 * (shift == 56)
-        return _from_keys(prefixes)
 
     def columns(self, chosen):
         """Outputs of the chosen voters, (chosen, n)."""
@@ -1170,138 +1138,6 @@ class _Stumps(_Pool):
         rows[np.arange(self.shape[0]), self.bins] = True
         rows[:, 0] = True
         return np.cumsum(rows[:, :-1]) - 1
-
-    def __exit__(self, *error):
-        self.rows.__exit__(*error)
-
-
-class _BlockStumps(_Stumps):
-    """The same on row blocks: what has an entry for each row stays with its block. X is read for
-    the ends of the features and for the bins, and these, a byte a cell, for every Gram row."""
-
-    def __init__(self, blocks, n_thresholds, n_jobs):
-        self.rows = blocks
-        self.n_jobs = n_jobs
-        n, total, lean, least, most = zip(*self._map(_count), strict=True)
-        self.n, self.total, self.lean = sum(n), sum(total), sum(lean)
-        self.is_even = min(least) == max(most)
-        self._cut(n_thresholds)
-        if self.size:
-            blocks.change(_keep_bins, self.used, self.cuts.reshape(self.shape), n_jobs=n_jobs)
-
-    def figures(self, w, constant, scale):
-        """As in _Pool, with None for the margins, which the blocks keep."""
-        table = self._table(w) / scale
-        sums = self.rows.change(_keep_margins, table, n_jobs=self.n_jobs)
-        first, second = np.sum(sums, axis=0) / self.total
-        return float(first), float(second), self._quantiles_by_digits(), None
-
-    def __exit__(self, *error):
-        pass
-
-
-# Steps on a part of the rows, or a block. Of those on blocks only two read X.
-def _ends(part):
-    """The least and the largest value of each feature. Reads X, piece by piece: NumPy is slow on
-    rows that are mapped from a file, which need not be aligned."""
-    ends, step = [], max(1, CHECK_CHUNK // part.X.shape[1])
-    for start in range(0, len(part.X), step):
-        piece = np.require(part.X[start : start + step], requirements="A")
-        ends.append((piece.min(axis=0), piece.max(axis=0)))
-    low, high = zip(*ends, strict=True)
-    return np.min(low, axis=0), np.max(high, axis=0)
-
-
-def _keep_bins(part, used, cuts, bins=None):
-    """Keep the bins of all cells, in memory in the rows of bins that are this part's. Reads X."""
-    if bins is None:
-        part.keep("bins", (len(part.X), used.size), np.uint8)
-    else:
-        part.bins = bins[_place(part)]
-    with np.errstate(all="ignore"):  # Python, unlike the compiler, warns of cuts at infinity.
-        _bin(part.X, used, cuts, part.bins)
-
-
-def _place(part):
-    return slice(part.start, part.start + part.target.size)
-
-
-def _count(block):
-    """Rows, weight, weight of one class less that of the other, the least and largest weight."""
-    v = block.weight
-    return v.size, float(v.sum()), float(v @ block.target), float(v.min()), float(v.max())
-
-
-def _part_edges(part, cuts, a):
-    """This part's share of A'a, where a is None that of A'v."""
-    a = part.weight if a is None else a[_place(part)]
-    products = np.empty(part.bins.shape[1] * cuts)
-    _stump_products(part.bins, cuts, a, part.target, True, -1, True, products)
-    return products
-
-
-def _part_gram(part, cuts, j, above):
-    """This part's share of H'v over the rows on that side of voter j; all rows if that is -1."""
-    products = np.empty(part.bins.shape[1] * cuts)
-    _stump_products(part.bins, cuts, part.weight, part.target, False, j, above, products)
-    return products
-
-
-def _part_rows(part, cuts, j, above):
-    """The same for voters from j on, a row for each."""
-    return np.array([_part_gram(part, cuts, j + k, bool(up)) for k, up in enumerate(above)])
-
-
-def _part_margins(part, table, out):
-    """The margins of this part's rows, into out."""
-    out = out[_place(part)]
-    _stump_sum(part.bins, table, out)
-    out *= part.target
-
-
-def _share_margins(part, g):
-    """Let the part have its margins."""
-    part.margins = g[_place(part)]
-
-
-def _keep_margins(block, table):
-    """Keep the margins. Returns their weighted sum and that of their squares."""
-    kept = block.keep("margins", block.target.shape)
-    first = second = 0.0
-    for at in range(0, kept.size, SOME_ROWS):
-        some = slice(at, at + SOME_ROWS)
-        g = np.empty(block.target[some].size)
-        _stump_sum(block.bins[some], table, g)
-        g *= block.target[some]
-        kept[some] = g
-        first += block.weight[some] @ g
-        second += block.weight[some] @ g**2
-    return first, second
-
-
-def _part_digits(block, prefixes, shift):
-    """The weight of the margins that begin with each prefix, by their next eight binary digits."""
-    sums = np.zeros((prefixes.size, 256))
-    _digit_sums(block.margins.view(np.int64), block.weight, prefixes, shift, sums)
-    return sums
-
-
-@jit(nogil=True)
-def _digit_sums(bits, weight, prefixes, shift, sums):
-    """The weights of numbers with these bits, summed in sums, (prefixes, 256), by digits from
-    shift on. Read as integers, floats of one sign are in order; those below 0 are turned over."""
-    for i in range(bits.size):
-        key = bits[i] if bits[i] >= 0 else bits[i] ^ LARGEST
-        for k in range(prefixes.size):
-            if shift == 56:
-                sums[k, (key >> 56) + 128] += weight[i]
-            elif key >> (shift + 8) == prefixes[k]:
-                sums[k, (key >> shift) & 255] += weight[i]
-
-
-def _from_keys(keys):
-    """The floats of the keys in `_digit_sums`."""
-    return np.where(keys >= 0, keys, keys ^ LARGEST).view(np.float64)
 
 
 @jit(nogil=True)
@@ -1426,7 +1262,6 @@ def scale_gamma(X, weight):
 
 # -- helpers --------------------------------------------------------------------------------------
 LIMIT_TOL = 1e-6  # A limit of C is passed by this part.
-SHARE_TOL = 1e-14  # This part of the weight below a quantile may be rounding.
 
 
 def _are_voters(v):
@@ -1466,14 +1301,6 @@ def _rounded(limit, up=False):
     """Six digits of a limit that can be used as they are printed: on its safe side."""
     way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
     return f"{float(way.create_decimal_from_float((1.0 + LIMIT_TOL) * limit if up else limit)):.6g}"
-
-
-def _quantiles(values, weight, shares):
-    """The least value below or at which lies at least that share of the weight."""
-    order = np.argsort(values)
-    below = np.cumsum(weight[order])
-    places = np.searchsorted(below, np.array(shares) * below[-1] * (1.0 - SHARE_TOL))
-    return values[order][places]
 
 
 def _kl_inverse(p, bound, up):
@@ -1801,125 +1628,6 @@ class _Estimator:
 # <<< shared: estimator
 
 
-# >>> shared: blocks 5
-class Part:
-    """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
-    Steps keep with it, as attributes, what they need again."""
-
-    def __init__(self, X, target, weight, start=0):
-        self.X, self.target, self.weight, self.start = X, target, weight, start
-
-    def keep(self, name, shape, dtype=np.float64):
-        """An array of zeros that is kept as an attribute."""
-        setattr(self, name, np.zeros(shape, dtype))
-        return getattr(self, name)
-
-
-class Parts:
-    """Rows in memory as parts, a thread for each. It has the protocol of row blocks: `shape`, and
-    `map`, which calls a step for each part and lists what it returns; `change` does so where the
-    step changes what parts keep. A step is a function of its module, step(part, *args): blocks may
-    be files, or on other machines, and then changes are repeated for a part that was lost; from a
-    `mark` on, `shorten` has one step repeated in place of all since. `clear` lets go all.
-    n_jobs may be used by blocks, and those that travel may be added up on their way, if `add`."""
-
-    def __init__(self, X, target, weight, threads=1):
-        cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
-        places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-        self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
-        self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    def map(self, step, *args, n_jobs=1, add=False):
-        """[step(part, *args) for each part]; the first one is this thread's."""
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
-        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
-
-    change = map
-
-    def mark(self):
-        """None: nothing is ever lost here."""
-
-    def shorten(self, mark, step, *args):
-        """Nothing is ever repeated."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self._pool is not None:
-            self._pool.shutdown()
-
-
-def are_blocks(X):
-    """Whether X has the protocol of row blocks."""
-    return callable(getattr(X, "map", None)) and callable(getattr(X, "change", None))
-
-
-def _look(block, who, allow_nan):
-    """Check one block. Returns its rows and columns, its labels, the weight of each and what that
-    lacks by rounding, and whether a row has no weight."""
-    checks = type(who, (_Estimator,), {"_allow_nan": allow_nan})()
-    X, y, weight = checks._check_rows(block.X, block.y, block.sample_weight)
-    labels, totals = np.unique(y), []
-    for label in labels[:3]:  # More than two are refused.
-        own = y == label
-        if block.sample_weight is None:
-            totals.append([float(np.count_nonzero(own)), 0.0])
-        else:
-            total = math.fsum(weight[own])
-            totals.append([total, math.fsum([*weight[own], -total])])
-    return X.shape, labels, totals, not weight.all()
-
-
-def _aim(block, classes, factors):
-    """Keep what Part has: targets from labels, and weights times the factors of the classes."""
-    y = _Estimator()._check_y(block.y, len(block.X))
-    is_high, given = y == classes[1], block.sample_weight
-    target, weight = block.keep("target", y.shape), block.keep("weight", y.shape)
-    np.multiply(is_high, 2.0, out=target)
-    target -= 1.0
-    weight[:] = 1.0 if given is None else given
-    if factors[0] != 1.0 or factors[1] != 1.0:
-        weight *= np.where(is_high, factors[1], factors[0])
-
-
-def check_blocks(model, blocks, y, sample_weight, passes):
-    """As `_check_fit` for row blocks of two classes: checks all, sets what `fit` sets from X and y,
-    and lets each block have what Part has. Returns whether rows have weights of their own. `passes`
-    tells, if verbose, what the fit will cost."""
-    who, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
-    if y is not None or sample_weight is not None:
-        raise ValueError(
-            f"{who}: row blocks have their labels and weights with them; call fit(blocks), without "
-            "y and sample_weight"
-        )
-    if model.verbose:
-        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
-        print(f"{who}: {size}; {passes}")
-    blocks.clear()
-    found = blocks.map(_look, who, model._allow_nan, n_jobs=n_jobs)
-    shapes, labels, totals, lack = zip(*found, strict=True)
-    widths = sorted({d for _, d in shapes})
-    if len(widths) > 1:
-        raise ValueError(f"{who}: blocks have {widths[0]} and {widths[-1]} columns, not one number")
-    if any(lack):
-        raise ValueError(f"{who}: sample_weight is 0 on rows of a block; leave such rows out")
-    classes, place = np.unique(np.concatenate(labels), return_inverse=True)
-    model._check_classes(classes)
-    each = np.concatenate(totals)
-    totals = np.array([math.fsum(each[place == k].ravel()) for k in range(2)])
-    if not totals.sum() < MAX_ABS:
-        raise ValueError(f"{who}: the sum of sample_weight must be below {MAX_ABS:g}")
-    model.n_features_in_, model.classes_ = widths[0], classes
-    factors = np.ones(2) if model.class_weight is None else model._class_factors(totals)
-    blocks.change(_aim, classes, factors, n_jobs=n_jobs)
-    return model.class_weight is not None or blocks.is_weighted
-
-
-# <<< shared: blocks
-
-
 # >>> shared: nested 2
 def _estimators(value):
     """Estimators in a parameter by name: "" for itself; in a list their names or indices."""
@@ -2067,8 +1775,8 @@ class _Vote(_Nested):
         classifiers that were fitted on others: only then `pac_bayes_bound` is a guarantee.
         """
         self._check_params()
-        if are_blocks(X):
-            pool = self._make_block_pool(X, y, sample_weight)
+        if hasattr(X, "fit_model"):  # Row blocks make the pool, see solvers/rows/stumps.py.
+            pool = X.fit_model(self, y, sample_weight)
         else:
             X, y, weight = self._check_fit(X, y, sample_weight)
             present = weight > 0
@@ -2095,7 +1803,7 @@ class _Vote(_Nested):
             )
 
         # The figures of the vote, and the certificate.
-        self.first_moment_, self.second_moment_, self.margin_quantiles_, g = figures
+        self.first_moment_, self.second_moment_, g = figures
         self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
         if g is not None:
             self.example_weights_ = np.zeros(y.size)
@@ -2212,28 +1920,14 @@ class _Vote(_Nested):
             return _Outputs(self._given_outputs(X), y, weight)
         if self.voters == "stumps":
             threads = max(1, min(self._threads(), X.size // CELLS))
-            return _Stumps(Parts(X, y, weight, threads), y, weight, self.n_thresholds)
+            if threads > 1 and __package__:
+                with suppress(ImportError):  # A file that stands alone has one thread.
+                    on_threads = import_module(".rows.stumps", __package__).ThreadStumps
+                    return on_threads(X, y, weight, self.n_thresholds, threads)
+            return _Stumps(X, y, weight, self.n_thresholds)
         is_named = isinstance(self.gamma, str)
         self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
         return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), y, weight, centres=X)
-
-    def _make_block_pool(self, blocks, y, sample_weight):
-        """Stumps on row blocks. What does not work there is refused before any work."""
-        who = type(self).__name__
-        if self._row_variables:
-            raise ValueError(
-                f"{who} does not take row blocks: its program has a variable for each row; take "
-                "CqBoost, MDBoost or MinCq, or pass X and y as arrays"
-            )
-        if self.voters != "stumps":
-            raise ValueError(
-                f"{who}: on row blocks voters must be 'stumps', got {self.voters!r}; pass X and y "
-                "as arrays for other voters"
-            )
-        n, d = blocks.shape
-        passes = f"it is read 3 times, then {self._passes} over up to {n * (d + 8):,} bytes"
-        check_blocks(self, blocks, y, sample_weight, passes)
-        return _BlockStumps(blocks, self.n_thresholds, self._threads())
 
     def _check_pool(self, pool):
         """Set what is known of the voters; there has to be one."""
@@ -2430,8 +2124,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         their distance / max(1, |objective_|)
     n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective of each iteration
     example_weights_ (n,) : the dual weights a; negative where the margin is larger than need be
-    first_moment_, second_moment_, margin_quantiles_ : of the margins on the training rows;
-        the quantiles 0, 5, 25, 50, 75, 95 and 100 %
+    first_moment_, second_moment_ : of the margins on the training rows
     features_, thresholds_, signs_ : the members, for stumps; centres_, gamma_, signs_ for kernels;
         members_, numbers in the list of voters, and signs_ for classifiers
     classes_, n_features_in_ : as in scikit-learn

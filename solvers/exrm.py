@@ -2043,7 +2043,7 @@ class ExRM(_Estimator):
         equal = self.sampling is None and self.solver == "auto"
         if equal and self._threads() > 1 and __package__:
             with suppress(ImportError):  # A file that stands alone has one thread.
-                on_threads = import_module(".rows.machine", __package__).solve_threads
+                on_threads = import_module(".rows.newton", __package__).solve_threads
                 solution = on_threads(self, X, y, weight, copies, monitor)
                 if solution and (solution[3] <= self.tol or monitor.stopped):
                     return solution

@@ -216,10 +216,10 @@ def _scored(part):
 def _set_scores(part, start):
     """Keep the constant as the score of each row, and node 0 as its node."""
     n = len(part.target)
-    part.keep("F", n)[:] = start
-    part.keep("G", n)
-    part.keep("H", n)
-    part.keep("node", n, np.int32)
+    part.allocate("F", n)[:] = start
+    part.allocate("G", n)
+    part.allocate("H", n)
+    part.allocate("node", n, np.int32)
 
 
 def _move_rows(part, values, alpha, big, rule):
@@ -279,7 +279,7 @@ class _Scores:
 
     def __init__(self, parts, start, rule, curved, n_jobs=1):
         self.parts, self.rule, self.curved, self.n_jobs = parts, rule, curved, n_jobs
-        parts.change(_set_scores, start, n_jobs=n_jobs)
+        parts.map_inplace(_set_scores, start, n_jobs=n_jobs)
         self.total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
         self.move_by, self.probe_by = (np.full(k, rounding(self.total)) for k in (3, 2))
         self.endless = 0  # Line searches without an end.
@@ -320,7 +320,7 @@ class _Scores:
         with np.errstate(over="ignore", invalid="ignore"):
             for turn in range(3):
                 args = values, alpha, self.move_by, self.rule
-                sums = _add_up(self.parts.change(_move_rows, *args, n_jobs=n_jobs))
+                sums = _add_up(self.parts.map_inplace(_move_rows, *args, n_jobs=n_jobs))
                 if turn == 2 or _fits(self.move_by, sums):
                     return sums
                 alpha, sizes = 0.0, sums
@@ -1764,7 +1764,7 @@ class _Estimator:
 # <<< shared: estimator
 
 
-# >>> shared: rows 1
+# >>> shared: rows 2
 class Rows:
     """All rows as one block, in memory: X, their target (-1 and +1, or numbers) and weight. It has
     the protocol of solvers/rows, which has blocks of threads, of files and on other machines."""
@@ -1774,7 +1774,7 @@ class Rows:
     def __init__(self, X, target, weight):
         self.X, self.target, self.weight, self.shape = X, target, weight, X.shape
 
-    def keep(self, name, shape, dtype=np.float64):
+    def allocate(self, name, shape, dtype=np.float64):
         """An array of zeros that is kept as an attribute."""
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
@@ -1782,14 +1782,14 @@ class Rows:
     def map(self, step, *args, n_jobs=1, add=False):
         return [step(self, *args)]
 
-    change = map
+    map_inplace = map
 
 
 def rows_of(X, target, weight, threads):
     """The rows as one block; as one for each thread where solvers/rows is beside this file."""
     if threads > 1 and __package__:
         with suppress(ImportError):
-            return import_module(".rows", __package__).Threads(X, target, weight, threads)
+            return import_module(".rows", __package__).ThreadBlocks(X, target, weight, threads)
     return nullcontext(Rows(X, target, weight))
 
 
@@ -2688,7 +2688,7 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
         if self.loss == "squared":
             return steady_total(each, _weighted_targets) / steady_total(each, _weights), 1.0
         y, weight = (
-            np.concatenate([getattr(part, name) for part in getattr(parts, "parts", [parts])])
+            np.concatenate([getattr(part, name) for part in getattr(parts, "blocks", [parts])])
             for name in ("target", "weight")
         )
         start = _quantile(y, weight, 0.5)

@@ -51,32 +51,21 @@ def blobs(n=200, d=5, seed=0, distance=1.0):
     return rng.normal(size=(n, d)) + 0.5 * distance * y[:, None], y
 
 
-class Block:
-    """Some rows, read-only like a file's, as a block of row blocks."""
-
-    def __init__(self, X, y, sample_weight, start):
-        self.X, self.y, self.sample_weight, self.start = X.copy(), y, sample_weight, start
-        self.X.flags.writeable = False
-
-    def keep(self, name, shape, dtype=np.float64):
-        setattr(self, name, np.zeros(shape, dtype))
-        return getattr(self, name)
-
-
 from solvers import rows as solver_rows  # noqa: E402
 
 
 class RowBlocks(solver_rows.RowBlocks):
-    """The protocol of row blocks as a list; `cuts` are where one block ends and the next begins.
+    """Row blocks as a list; `cuts` are the rows at which a block begins.
 
-    What travels is pickled, and counted: `steps` are the names of steps, `traffic` the most bytes
-    that each has sent or got of a block. A block is lost before a step where `loses()` says so: it
-    is made anew, and its changes are repeated. `map` refuses steps that change what blocks keep.
+    All that would travel is pickled, and counted: `calls` are names of functions, `traffic` the
+    most bytes that each has sent to a block or got from it. A block is lost before a call if
+    `loses()` is true: it is made anew, and its changes are replayed. `map` refuses functions that
+    change a block, whose X is read-only, like a file's.
     """
 
     def __init__(self, X, y, cuts, weight=None, loses=lambda: False):
         self.shape, self.is_weighted, self.loses = X.shape, weight is not None, loses
-        self.rows, self.steps, self.traffic = [], [], []
+        self.rows, self.calls, self.traffic = [], [], []
         for low, high in itertools.pairwise([0, *cuts, len(X)]):
             own = None if weight is None else weight[low:high]
             self.rows.append((X[low:high], y[low:high], own, low))
@@ -86,47 +75,53 @@ class RowBlocks(solver_rows.RowBlocks):
         return len(self.rows)
 
     def clear(self):
-        self.blocks, self.log = [Block(*rows) for rows in self.rows], []
+        self.blocks, self.log = [self._block(k) for k in range(len(self))], []
 
-    def change(self, step, *args, n_jobs=1, add=False):
-        sent, found = pickle.dumps((step, args)), []
-        self.steps.append(step.__name__)
+    def _block(self, k):
+        X, y, weight, start = self.rows[k]
+        X = X.copy()
+        X.flags.writeable = False
+        return solver_rows.RowBlock(X, start, y=y, sample_weight=weight)
+
+    def map_inplace(self, function, *args, n_jobs=1, add=False):
+        sent, results = pickle.dumps((function, args)), []
+        self.calls.append(function.__name__)
         self.traffic.append(len(sent))
         for k in range(len(self)):
             if self.loses():
-                self.blocks[k] = Block(*self.rows[k])
+                self.blocks[k] = self._block(k)
                 for before in self.log:
-                    self._take(k, before)
-            found.append(pickle.dumps(self._take(k, sent)))
-            self.traffic[-1] = max(self.traffic[-1], len(found[-1]))
+                    self._call(k, before)
+            results.append(pickle.dumps(self._call(k, sent)))
+            self.traffic[-1] = max(self.traffic[-1], len(results[-1]))
         self.log.append(sent)
-        return [pickle.loads(answer) for answer in found]
+        return [pickle.loads(result) for result in results]
 
-    def map(self, step, *args, n_jobs=1, add=False):
-        found = self.change(_keep_nothing, step, *args)
+    def map(self, function, *args, n_jobs=1, add=False):
+        results = self.map_inplace(_change_nothing, function, *args)
         self.log.pop()
-        self.steps[-1] = step.__name__
-        return found
+        self.calls[-1] = function.__name__
+        return results
 
-    def _take(self, k, sent):
-        step, args = pickle.loads(sent)
-        return step(self.blocks[k], *args)
+    def _call(self, k, sent):
+        function, args = pickle.loads(sent)
+        return function(self.blocks[k], *args)
 
-    def mark(self):
+    def log_position(self):
         return len(self.log)
 
-    def shorten(self, mark, step, *args):
-        self.log[mark:] = [pickle.dumps((step, args))]
+    def compact_log(self, position, function, *args):
+        self.log[position:] = [pickle.dumps((function, args))]
 
 
-def _keep_nothing(block, step, *args):
-    """Take a step that keeps no other attributes, and changes no array among them."""
+def _change_nothing(block, function, *args):
+    """Call a function; refuse that it attaches an array to the block, or changes one."""
     before = {name: np.copy(value) for name, value in vars(block).items()}
-    found = step(block, *args)
-    assert vars(block).keys() == before.keys(), f"map of {step.__name__} changes what is kept"
+    result = function(block, *args)
+    assert vars(block).keys() == before.keys(), f"map of {function.__name__} attaches arrays"
     for name, value in vars(block).items():
-        np.testing.assert_array_equal(value, before[name], f"map of {step.__name__}: {name}")
-    return found
+        np.testing.assert_array_equal(value, before[name], f"map of {function.__name__}: {name}")
+    return result
 
 
 def naive_bootstrap(weight, T, seed):

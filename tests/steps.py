@@ -30,8 +30,8 @@ def look(block, number=1.0):
 
 def begin(block, number):
     """Keep an array of one entry a row, and a number."""
-    block.keep("sums", block.X.shape[:1])[:] = block.X[:, 0] + number
-    block.keep("codes", block.X.shape, "u1")[:] = 1
+    block.allocate("sums", block.X.shape[:1])[:] = block.X[:, 0] + number
+    block.allocate("codes", block.X.shape, "u1")[:] = 1
     block.count = 0
 
 
@@ -73,5 +73,5 @@ def refuse(block, least):
 
 def mapped(block):
     """Whether arrays of the block and kept ones are mapped files, and may be written."""
-    arrays = [block.X, block.y, block.keep("some", block.X.shape)]
+    arrays = [block.X, block.y, block.allocate("some", block.X.shape)]
     return [(type(array.base).__name__, array.flags.writeable) for array in arrays]

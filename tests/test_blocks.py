@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 import cli
-import datasets
 from datasets import DataError, blocks
-from perf.study import cluster, remote
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.cqboost import CqBoost
 from solvers.exrm import PSVM
 from solvers.gradient_boosting import GradientBoosting
+from solvers.rows import cluster, local, remote
 from tests import steps
 from tests.test_cluster import SECONDS, noted, scheduler, worker
 from tests.test_compare import alive, wait_for
@@ -81,8 +80,7 @@ def same(found, made, n_jobs=1):
     """Whether blocks hold just these parts, and steps do on them what they do on a plain list."""
     cuts = np.cumsum([0, *(len(part[0]) for part in made)]).tolist()
     plain = [
-        datasets.Block(datasets.Rows(*part), start)
-        for part, start in zip(made, cuts[:-1], strict=True)
+        local.BlockData(*part).block(start) for part, start in zip(made, cuts[:-1], strict=True)
     ]
     assert found.shape == (cuts[-1], made[0][0].shape[1]) and len(found) == len(made)
     assert found.is_weighted == (len(made[0]) == 3)
@@ -91,7 +89,7 @@ def same(found, made, n_jobs=1):
     for value in (0.5, 0.25):  # the second fit replaces what the first one kept
         for step, times in ((steps.begin, 1), (steps.add, 3)):
             for _ in range(times):
-                ours = found.change(step, value, **how)
+                ours = found.map_inplace(step, value, **how)
                 assert ours == [step(block, value) for block in plain]
     assert found.map(steps.kept, **how) == [steps.kept(block) for block in plain]
 
@@ -164,7 +162,7 @@ def _labels(block):
 def test_some_of_the_blocks():
     made, _ = parts()
     whole = blocks(made)
-    whole.change(steps.begin, 1.0)
+    whole.map_inplace(steps.begin, 1.0)
     same(whole[2:5], made[2:5])
     assert whole.map(steps.kept)[2][1] == 0
     whole.clear()
@@ -190,7 +188,7 @@ def test_files_are_mapped(tmp_path, monkeypatch):
     before = resident()
     found = blocks(plain)
     assert found.map(steps.mapped) == [[("memmap", False)] * 2 + [("memmap", True)]] * 4
-    found.change(steps.begin, 1.0)
+    found.map_inplace(steps.begin, 1.0)
     assert found.map(steps.add, 1.0)[0][1] == 1
     assert resident() - before < 40e6  # of 64 MB for X, and twice as much that is kept
     assert not any((tmp_path / "cache").iterdir())
@@ -221,7 +219,7 @@ def test_no_room(tmp_path, monkeypatch):
     found = blocks(write(tmp_path / "a", made))
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(DataError, match="320 bytes do not fit .No space left.*; set TMPDIR"):
-        found.change(steps.begin, 1.0)
+        found.map_inplace(steps.begin, 1.0)
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -330,7 +328,7 @@ def pair(tmp_path_factory):
 
 
 def held():
-    return len(remote._held), len(remote._opened)
+    return len(remote._blocks), len(remote._opened)
 
 
 def test_blocks_on_workers(pair, tmp_path):
@@ -360,11 +358,11 @@ def test_errors_on_workers(pair, tmp_path):
     """They arrive as they are, and blocks of which some have changed are built again."""
     made, _ = parts()
     found = blocks(made, client=pair)
-    found.change(steps.begin, 1.0)
+    found.map_inplace(steps.begin, 1.0)
     with pytest.raises(ValueError, match="^the block from row 47 on is refused$"):
-        found.change(steps.refuse, 41)
+        found.map_inplace(steps.refuse, 41)
     assert found.map(steps.kept) == _after(made, [(steps.begin, 1.0)])
-    with pytest.raises(ValueError, match="cannot be sent to workers .*; a step is a function of a"):
+    with pytest.raises(ValueError, match="cannot be sent to workers .*; pass a function of a"):
         found.map(lambda block: None)
     (write(tmp_path / "a", made) / "part9.npz").rename(tmp_path / "away.npz")
     found = blocks(tmp_path / "a", client=pair)
@@ -377,7 +375,7 @@ def _after(made, changes):
     """What is kept after these changes of blocks here."""
     found = blocks(made)
     for step, *args in changes:
-        found.change(step, *args)
+        found.map_inplace(step, *args)
     return found.map(steps.kept)
 
 
@@ -385,11 +383,11 @@ def test_bytes_do_not_depend_on_rows(pair):
     moved = []
     for n in (1_000, 100_000):
         found = blocks(parts((n, n))[0], client=pair)
-        found.change(steps.begin, 1.0)
+        found.map_inplace(steps.begin, 1.0)
         for _ in range(3):
-            found.change(steps.add, 0.0)
-        moved.append(found.moved)
-    assert [one.step for one in moved[0]] == ["begin", "add", "add", "add"]
+            found.map_inplace(steps.add, 0.0)
+        moved.append(found.traffic)
+    assert [one.function for one in moved[0]] == ["begin", "add", "add", "add"]
     assert moved[0] == moved[1]
     assert all(0 < one.sent < 500 and 0 < one.received < 500 for one in moved[0])
 
@@ -404,7 +402,7 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
         pair.wait_for_workers(3, timeout=SECONDS)
         found = blocks(write(tmp_path / "a", made), client=pair)
         for step, *args in changes[:2]:
-            found.change(step, *args)
+            found.map_inplace(step, *args)
         victim = ({pid for _, pid in found.map(steps.slow, tmp_path / "all")} - pids).pop()
 
         def kill():  # in the midst of its second block: the first has answered
@@ -420,7 +418,7 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
     ended = [start for what, start, _ in noted(log) if what == "end"]
     assert len(begun) == 7 and sorted(ended) == [30 * k for k in range(6)]
     assert sum(pid == victim for _, pid in answers) == 1
-    found.change(*changes[2])
+    found.map_inplace(*changes[2])
     assert found.map(steps.kept) == _after(made, changes)
 
 
@@ -503,23 +501,23 @@ def test_the_command_line_without_dask(tmp_path, capsys, monkeypatch):
 def test_repeated_changes_are_shortened(pair):
     made, _ = parts()
     found = blocks(made, client=pair)
-    found.change(steps.add_nothing)
-    mark = found.mark()
+    found.map_inplace(steps.add_nothing)
+    mark = found.log_position()
     for step in (steps.begin, steps.add, steps.add):
-        found.change(step, 0.5)
+        found.map_inplace(step, 0.5)
     expected = found.map(steps.kept)
-    found.shorten(mark, steps.jump, 0.5, 2)
+    found.compact_log(mark, steps.jump, 0.5, 2)
     assert found.map(steps.kept) == expected  # nothing is lost, nothing repeated
     pair.run(_lose, found._run)
     again = found.map(steps.kept)
     assert [one[:3] for one in again] == [one[:3] for one in expected]
     assert {one[3] for one in expected} == {False} and {one[3] for one in again} == {True}
-    local = blocks(made)
-    assert local.shorten(local.mark(), steps.jump, 0.5, 2) is None
+    here = blocks(made)
+    assert here.compact_log(here.log_position(), steps.jump, 0.5, 2) is None
 
 
 def _lose(run):
-    remote._forget(run)
+    remote._free(run)
 
 
 def test_workers_that_die_every_time(tmp_path, monkeypatch):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from perf.study import cluster, compare, methods, workers
+from perf.study import compare, methods, workers
 from perf.study.store import NAME, Store
+from solvers.rows import cluster
 from tests.test_compare import ROOT, alive, by_key, children, kept, main, size, start, wait_for
 
 SECONDS = 60  # that anything here may take before it fails
@@ -312,7 +313,7 @@ def test_workers_that_differ(case, tmp_path):
     more = {"path": path.get(case, lambda: home)(), "threads": 1 + (case == "threads")}
     text = {
         "other files": r"worker tcp://127.* has project \w+ and not \w+; start workers in a",
-        "no project": r"worker tcp://127.* cannot be used: .*No module named 'perf'.*; start work",
+        "no project": r"worker tcp://127.* cannot be used: .*No module named 'solvers'.*; start",
         "threads": r"worker tcp://127.* has threads 2 and not 1; start workers in a checkout",
     }
     with scheduler(tmp_path) as (_, address), worker(address, cwd=home, **more):
@@ -323,7 +324,7 @@ def test_workers_that_differ(case, tmp_path):
 
 def test_late_workers_are_asked_by_their_tasks(pair, tmp_path, monkeypatch):
     """... as those are that were busy when the run began."""
-    monkeypatch.setattr(cluster, "admit", lambda client, crew, ours: ours.update(numpy="0.1"))
+    monkeypatch.setattr(cluster.Workers, "admit", lambda self, ours: ours.update(numpy="0.1"))
     text = r"tests.steps:note could not be run: ValueError: worker tcp.* has numpy .* and not 0.1;"
     with pytest.raises(ChildProcessError, match=text):
         list(cluster.run(notes(tmp_path / "log", 3), pair))

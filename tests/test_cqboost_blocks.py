@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from solvers import cqboost, model_file
+from solvers import cqboost, model_file, rows
 from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
 from tests.conftest import RowBlocks, blobs
 
@@ -36,7 +36,7 @@ CUTS = {  # of 300 rows; one block is of one class, one is a single row
 
 
 def figures(model):
-    return [model.first_moment_, model.second_moment_, *model.margin_quantiles_]
+    return [model.first_moment_, model.second_moment_]
 
 
 @each_method
@@ -53,7 +53,6 @@ def test_equal_weights_give_the_same_bits(cls, count):
     names = "objective_", "dual_value_", "residual_", "n_iter_", "n_generated_", "n_examples_"
     for name in (*names, "n_columns_", "n_voters_", "converged_", "majority_", "n_features_in_"):
         assert getattr(model, name) == getattr(memory, name)
-    assert_array_equal(model.margin_quantiles_, memory.margin_quantiles_)
     assert_allclose(figures(model), figures(memory), rtol=1e-13)
     assert_array_equal(model.decision_function(X), memory.decision_function(X))
     assert not hasattr(model, "example_weights_") and model.converged_
@@ -66,7 +65,6 @@ def test_lost_blocks_and_labels_of_any_kind(cls):
     blocks = RowBlocks(X, labels, CUTS[3], loses=lambda: True)
     model, memory = (cls(**ON_BLOCKS[cls]).fit(*data) for data in ((blocks,), (X, labels)))
     assert_array_equal(model.weights_, memory.weights_)
-    assert_array_equal(model.margin_quantiles_, memory.margin_quantiles_)
     assert_array_equal(model.predict(X), memory.predict(X))
     assert set(model.predict(X)) == {"yes", "no"}
 
@@ -97,10 +95,6 @@ def test_the_certificate_is_that_of_the_returned_vote(cls):
     g = y * (model.votes(X) @ model.weights_)
     mean, second = v @ g / total, v @ g**2 / total
     assert_allclose([model.first_moment_, model.second_moment_], [mean, second], rtol=1e-12)
-    order = np.argsort(g)
-    below = np.cumsum(v[order]) / total
-    expected = [g[order][min((below < share - 1e-12).sum(), 299)] for share in cqboost.QUANTILES]
-    assert_allclose(model.margin_quantiles_, expected, atol=1e-14)
 
     # All stumps, cut at equal steps, and their edges for example weights v (b - t g).
     ends = [(f, X[:, f].min(), X[:, f].max()) for f in range(3)]
@@ -129,25 +123,6 @@ def test_the_certificate_is_that_of_the_returned_vote(cls):
     assert (objective - model.dual_value_) / max(1.0, abs(objective)) <= 1.01 * model.residual_
 
 
-def test_margin_quantiles_of_any_margins():
-    """Digit after digit, against a sort: signs, zeros, ties, tiny and equal numbers."""
-    rng = np.random.default_rng(0)
-    for margins in (
-        rng.normal(size=200), np.zeros(5), np.array([-0.25]), rng.integers(-2, 3, size=90) * 0.5,
-        np.array([-5e-324, 5e-324, 0.0, 1.0, -1.0, 2.0**-30]), -np.abs(rng.normal(size=33)),
-    ):  # fmt: skip
-        for weight in (np.ones(margins.size), rng.integers(1, 4, size=margins.size) * 1.0):
-            half = margins.size // 2
-            blocks = RowBlocks(np.zeros((margins.size, 1)), margins, (half,) if half else ())
-            for block in blocks.blocks:
-                block.margins = margins[block.start :][: len(block.X)].copy()
-                block.weight = weight[block.start :][: len(block.X)]
-            pool = cqboost._BlockStumps.__new__(cqboost._BlockStumps)
-            pool.rows, pool.total = blocks, weight.sum()
-            expected = cqboost._quantiles(margins, weight, cqboost.QUANTILES)
-            assert_array_equal(pool._quantiles_by_digits(), expected)
-
-
 @each_method
 def test_passes_and_traffic(cls):
     """X is read in three steps, an iteration is one pass, and what travels does not grow with n."""
@@ -160,10 +135,9 @@ def test_passes_and_traffic(cls):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(blocks)
         most.append(max(blocks.traffic))
-        steps = blocks.steps
-        assert [steps.count(name) for name in ("_look", "_ends", "_keep_bins")] == [1, 1, 1]
-        rows = steps.count("_part_gram"), steps.count("_part_rows")
-        assert rows == ((1, 1) if cls is MinCq else (1 + 9, 0))
+        names = "_check_block", "_column_ends", "_bin_block", "_block_products", "_block_gram_rows"
+        passes = [2, 1] if cls is MinCq else [2 + 9, 0]  # edges, weights, and each column
+        assert [blocks.calls.count(name) for name in names] == [1, 1, 1, *passes]
     assert most[0] == most[1]
 
 
@@ -214,7 +188,7 @@ def test_a_variable_for_each_row_is_refused(cls):
     blocks = RowBlocks(*problem(), CUTS[3])
     with pytest.raises(ValueError, match=f"{cls.__name__} does not take row blocks.*variable for"):
         cls().fit(blocks)
-    assert not blocks.steps
+    assert not blocks.calls
 
 
 def test_refused_before_any_work():
@@ -228,7 +202,7 @@ def test_refused_before_any_work():
             CqBoost().fit(blocks, *args)
     with pytest.raises(ValueError, match="mu must be"):
         CqBoost(mu=0).fit(blocks)
-    assert not blocks.steps
+    assert not blocks.calls
 
 
 def test_errors_leave_the_model_as_it_was():
@@ -275,7 +249,7 @@ def test_threads_give_the_same_bits(cls, monkeypatch):
             many = cls(**params, n_jobs=n_jobs).fit(X, y, weight)
             assert_allclose(many.objective_, one.objective_, rtol=1e-9)
             if cls in ON_BLOCKS and (weight is None or not (weight % 1).any()):
-                names = ["weights_", "thresholds_", "example_weights_", "margin_quantiles_"]
+                names = ["weights_", "thresholds_", "example_weights_"]
                 for name in names:
                     assert_array_equal(getattr(many, name), getattr(one, name))
             one.weights_, many.weights_ = many.weights_, one.weights_
@@ -290,12 +264,13 @@ def test_threads_are_as_many_as_the_work_is_worth(monkeypatch):
     """Small data start no thread, and those that were started end with the fit."""
     started = []
 
-    class Pool(cqboost.ThreadPoolExecutor):
+    class Pool(rows.ThreadPoolExecutor):
         def __init__(self, threads):
             super().__init__(threads)
             started.append(self)
 
-    monkeypatch.setattr(cqboost, "ThreadPoolExecutor", Pool)
+    for module in (cqboost, rows):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
     monkeypatch.setattr(CqBoost, "_threads", lambda self: 4)
     X, y = problem(200, 4)
     model = CqBoost(n_jobs=-1).fit(X, y)

@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers.exrm import PSVM, ConvergenceWarning, ExRM
-from solvers.rows import Part, machine
-from solvers.rows import Threads as Parts
+from solvers.rows import RowBlock, ThreadBlocks, newton
 from tests.conftest import RowBlocks
 
 pytestmark = pytest.mark.bounds
@@ -51,7 +50,7 @@ def optimum(X, y, weight, model):
 @pytest.fixture
 def small(monkeypatch):
     """Samples are small: blocks are not gathered."""
-    monkeypatch.setattr(machine, "SAMPLE_CELLS", 450 * 4)
+    monkeypatch.setattr(newton, "SAMPLE_CELLS", 450 * 4)
 
 
 # -- the same answer, however the rows are cut ----------------------------------------------------
@@ -68,7 +67,7 @@ def test_blocks_give_the_answer_of_memory(small, p, beta):
         assert_allclose(model.objective_, optimum(X, y, 1.0, model), rtol=1e-12)
         assert_array_equal(model.classes_, ["no", "yes"])
         assert (model.predict(X) == expected.predict(X)).mean() > 0.999
-        assert "_pass_step" in blocks.steps
+        assert "_block_pass" in blocks.calls
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 3.0}])
@@ -93,13 +92,13 @@ def test_few_rows_are_gathered():
     blocks = Blocks(X, y, [0, 30, 80])
     model = PSVM().fit(blocks)
     assert_array_equal(model.coef_, PSVM().fit(X, y).coef_)
-    assert "_pass_step" not in blocks.steps
+    assert "_block_pass" not in blocks.calls
 
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_every_power_uncompiled(monkeypatch, p):
-    monkeypatch.setattr(machine, "SAMPLE_CELLS", 20 * 3)
+    monkeypatch.setattr(newton, "SAMPLE_CELLS", 20 * 3)
     X, y = draw(n=90, d=3, seed=2)
     model = PSVM(p=p).fit(Blocks(X, y, [0, 1, 40, 90]))
     assert_allclose(model.objective_, PSVM(p=p).fit(X, y).objective_, rtol=2e-6)
@@ -111,8 +110,8 @@ def test_threads_give_the_same_answer(monkeypatch, small, p, beta):
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     params = {"p": p, "beta": beta, "lam": 0.5, "tol": TIGHT}
     expected = PSVM(**params).fit(X, y, weight)
-    monkeypatch.setattr(machine, "THREAD_CELLS", 1)
-    monkeypatch.setattr(machine, "LEVEL_CELLS", 500)
+    monkeypatch.setattr(newton, "MIN_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(newton, "MIN_LEVEL_CELLS", 500)
     passes = count_calls(monkeypatch, "_pass_rows")
     for threads in (2, 8):
         monkeypatch.setattr(PSVM, "_threads", lambda self, threads=threads: threads)
@@ -126,22 +125,22 @@ def test_threads_give_the_same_answer(monkeypatch, small, p, beta):
 
 def count_calls(monkeypatch, name):
     """A list that grows with every call of a function of the module."""
-    calls, function = [], getattr(machine, name)
+    calls, function = [], getattr(newton, name)
 
     def counted(*args):
         calls.append(name)
         return function(*args)
 
-    monkeypatch.setattr(machine, name, counted)
+    monkeypatch.setattr(newton, name, counted)
     return calls
 
 
 def test_where_threads_do_not_arrive_memory_goes_on(monkeypatch, small):
     X, y = draw(seed=4)
     expected = PSVM().fit(X, y)
-    monkeypatch.setattr(machine, "THREAD_CELLS", 1)
+    monkeypatch.setattr(newton, "MIN_CELLS_PER_THREAD", 1)
     monkeypatch.setattr(PSVM, "_threads", lambda self: 2)
-    monkeypatch.setattr(machine, "_solve_blocks", lambda *_: (np.zeros((1, 4)), [0.0], 1.0, 1.0))
+    monkeypatch.setattr(newton, "_solve_blocks", lambda *_: (np.zeros((1, 4)), [0.0], 1.0, 1.0))
     assert_array_equal(PSVM(n_jobs=2).fit(X, y).coef_, expected.coef_)
 
 
@@ -170,13 +169,14 @@ def test_dual_value_and_gaps_of_an_iterate(p):
     """Against sums over rows in numpy, at an iterate whose slopes are not balanced."""
     X, y = draw(n=300, seed=6)
     sign, weight, beta = np.where(y == "yes", 1.0, -1.0), np.linspace(0.5, 2, 300), 0.3
-    start = machine._Machine(np.full((1, 4), 0.1), np.array([0.4]), None, 0.5 if p < 2 else 0.0)
-    hinge, centre = machine._Hinge(0.7, float(p), 0.0), X.mean(0)
-    run = machine._BlockNewton(Parts(X, sign, weight), hinge, beta, centre, start)
+    width = 0.5 if p < 2 else 0.0
+    start = newton._BlockWarmStart(np.full((1, 4), 0.1), np.array([0.4]), None, width)
+    hinge, centre = newton._Hinge(0.7, float(p), 0.0), X.mean(0)
+    run = newton._BlockNewton(ThreadBlocks(X, sign, weight), hinge, beta, centre, start)
     if p < 2:
         run.measure()
         run.move_multipliers()
-    dual, (part,) = run.measure(), run.blocks.parts
+    dual, (part,) = run.measure(), run.blocks.blocks
 
     cost, delta = 0.7 * weight, run.width
     outputs = (X - centre) @ run.W[0] + run.b[0]
@@ -185,12 +185,12 @@ def test_dual_value_and_gaps_of_an_iterate(p):
     if p >= 2:
         a = cost * p * np.maximum(z, 0) ** (p - 1)
     elif p == 1:
-        a = cost * np.clip(part.share + z / delta, 0, 1)
+        a = cost * np.clip(part.multiplier_ratio + z / delta, 0, 1)
     else:  # The slope of the envelope is that of the loss at the proximal point.
-        e = np.array([naive_prox(v, delta, p) for v in z + part.share * delta])
+        e = np.array([naive_prox(v, delta, p) for v in z + part.multiplier_ratio * delta])
         a = cost * p * e ** (p - 1)
     power = 0.0 if p == 1 else (p - 1) * (cost * (a / (p * cost)) ** (p / (p - 1))).sum()
-    assert_allclose(run.pull[:4], (sign * a) @ (X - centre), rtol=1e-9, atol=1e-9)
+    assert_allclose(run.neg_loss_grad[:4], (sign * a) @ (X - centre), rtol=1e-9, atol=1e-9)
 
     # The inner gap is of second order; the outer one is Fenchel's, of all rows.
     losses = cost * np.maximum(z, 0) ** p
@@ -242,25 +242,25 @@ def test_exact_outputs_where_digits_are_short(small):
     X, y = draw(seed=8)
     blocks = Blocks(X + 1e7, y, [0, 700, 1500])
     model = PSVM(tol=1e-8).fit(blocks)
-    assert model.converged_ and blocks.steps[-2:] == ["_loss_step", "_loss_step"]
+    assert model.converged_ and blocks.calls[-2:] == ["_block_loss", "_block_loss"]
     assert_allclose(model.objective_, PSVM(tol=1e-9).fit(X, y).objective_, rtol=2e-8)
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_sums_of_the_certificate(monkeypatch, p):
-    monkeypatch.setattr(machine, "LOSS_ROWS", 70)
+    monkeypatch.setattr(newton, "LOSS_ROWS", 70)
     X, y = draw(n=200, seed=16)
     sign, weight = np.where(y == "yes", 1.0, -1.0), np.linspace(0.5, 2, 200)
     W, b = np.array([[0.3, -0.2, 0.1, 0.4]]), np.array([0.2])
-    part, hinge = Part(X, sign, weight), machine._Hinge(0.7, float(p), 0.0)
-    machine._begin_step(part, p)
+    part, hinge = RowBlock(X, target=sign, weight=weight), newton._Hinge(0.7, float(p), 0.0)
+    newton._allocate_state(part, p)
     outputs = X @ W[0] + b[0]
     slack, cost = np.maximum(1 - sign * outputs, 0), 0.7 * weight
     a = np.where(slack > 0, cost * p * slack ** (p - 1), 0.0)
     expected = (cost * slack**p).sum(), a.sum(), a @ a, (X * X).sum()
-    assert_allclose(machine._loss_step(part, hinge, W, b, False), expected, rtol=1e-10)
+    assert_allclose(newton._block_loss(part, hinge, W, b, False), expected, rtol=1e-10)
     expected = expected[0], a @ (1 + abs(outputs)), a @ a, 0.0
-    assert_allclose(machine._loss_step(part, hinge, W, b, True), expected, rtol=1e-10)
+    assert_allclose(newton._block_loss(part, hinge, W, b, True), expected, rtol=1e-10)
 
 
 # -- what travels, and how often ------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_at_most_two_passes_an_iteration(small, p):
 
     def count(model, iteration, info):
         if "rows" not in info:
-            counts.append(blocks.steps.count("_pass_step"))
+            counts.append(blocks.calls.count("_block_pass"))
 
     PSVM(p=p, tol=TIGHT, callback=count).fit(blocks)
     assert counts[0] == 1 and max(np.diff(counts)) <= 2
@@ -284,9 +284,9 @@ def test_traffic_does_not_grow_with_the_rows(small):
         X, y = draw(n=n, seed=10)
         blocks = Blocks(X, y, [0, n // 2, n])
         PSVM(p=1).fit(blocks)
-        sent = zip(blocks.steps, blocks.traffic, strict=True)
-        largest.append(max(size for step, size in sent if step != "_sample_step"))
-        assert blocks.steps.count("_sample_step") == 1
+        sent = zip(blocks.calls, blocks.traffic, strict=True)
+        largest.append(max(size for step, size in sent if step != "_block_sample"))
+        assert blocks.calls.count("_block_sample") == 1
     assert largest[0] == largest[1] < 3000
 
 
@@ -303,7 +303,7 @@ def test_blocks_are_used_again_and_not_kept(small):
     X, y = draw(seed=12)
     blocks = RowBlocks(X, y, [600])
     model = PSVM(p=1).fit(blocks)
-    assert not any(isinstance(value, (RowBlocks, Part)) for value in vars(model).values())
+    assert not any(isinstance(value, (RowBlocks, RowBlock)) for value in vars(model).values())
     assert_array_equal(model.coef_, PSVM(p=1).fit(blocks).coef_)
     assert pickle.loads(pickle.dumps(model)).score(X, y) == model.score(X, y)
 
@@ -332,7 +332,7 @@ def test_refused_before_any_work(params, text):
     blocks = Blocks(X, y, [0, 20, 60])
     with pytest.raises(ValueError, match=f"ExRM: {text}"):
         ExRM(**params).fit(blocks)
-    assert not blocks.steps
+    assert not blocks.calls
 
 
 def test_labels_and_weights_belong_to_the_blocks():
@@ -341,7 +341,7 @@ def test_labels_and_weights_belong_to_the_blocks():
     for more in ((y,), (None, np.ones(60))):
         with pytest.raises(ValueError, match="have their labels and weights with them"):
             PSVM().fit(blocks, *more)
-    assert not blocks.steps
+    assert not blocks.calls
     with pytest.raises(ValueError, match="requires y to be passed"):
         PSVM().fit(X)
 
@@ -350,16 +350,16 @@ def test_line_search_finds_a_short_step():
     """The objective along a direction that is a thousand times too long."""
     X, y = draw(n=200, seed=15)
     sign = np.where(y == "yes", 1.0, -1.0)
-    start = machine._Machine(np.zeros((1, 4)), np.zeros(1), None, 0.0)
-    hinge = machine._Hinge(1.0, 2.0, 0.0)
-    run = machine._BlockNewton(Parts(X, sign, np.ones(200)), hinge, 0.0, X.mean(0), start)
+    start = newton._BlockWarmStart(np.zeros((1, 4)), np.zeros(1), None, 0.0)
+    hinge = newton._Hinge(1.0, 2.0, 0.0)
+    run = newton._BlockNewton(ThreadBlocks(X, sign, np.ones(200)), hinge, 0.0, X.mean(0), start)
     run.measure()
     run.find_direction(1e-6)
     run.dW *= 1000.0
     run.move_b *= 1000.0
-    first = run.slope(0.0, 1.0)
-    run.look(run.dW[0], run.move_b)
-    step = run.step_length(first, run.slope(1.0, -1.0))
+    first = run.directional_derivative(0.0, 1.0)
+    run.pass_over_rows(run.dW[0], run.move_b)
+    step = run.line_search(first, run.directional_derivative(1.0, -1.0))
 
     def value(s):
         slack = np.maximum(1 - sign * ((X - X.mean(0)) @ run.dW[0] + run.move_b) * s, 0)

@@ -25,9 +25,6 @@ LEVELS = {name: level for level, line in enumerate(ORDER) for name in line.split
 WITHIN = {"solvers", "solvers.rows", "perf.papers"}  # rooms whose modules may import each other
 SIDEWAYS = {("perf.draw", "perf.text"), ("perf.study.baselines", "solvers")}
 PENDING = {  # files whose imports upwards are known; an entry that is needed no more fails, too
-    "perf/study/remote.py": "moves to solvers/rows",
-    "datasets.py": "opens blocks of perf/study/remote.py",
-    "perf/bench/rows.py": "connects by perf/study/cluster.py",
     "perf/bench/compare.py": "times the study",
 }
 BENCH = {"solvers", "datasets", "perf.text", "perf.draw", "perf.bench"}

@@ -140,7 +140,6 @@ def test_early_stopping_on_threads(threads):
 def test_bins_of_many_rows(module, weighted, monkeypatch):
     """Above BIN_ROWS rows a sample decides, unless it has few values."""
     monkeypatch.setattr(module, "BIN_ROWS", 100)
-    monkeypatch.setattr(trees, "BIN_ROWS", 100)
     monkeypatch.setattr(gradient_boosting, "BIN_ROWS", 100)
     X, _, weight = problem(1030, 6)
     X[:, 5] = np.where(np.arange(1030) % 50 == 7, X[:, 5], 0.0)  # the sample may see none of them
@@ -151,7 +150,7 @@ def test_bins_of_many_rows(module, weighted, monkeypatch):
         for block in blocks.blocks:
             block.weight = block.sample_weight
         weigh = ("weight", module.rounding(module.steady_sum(weight))) if weighted else (None, 0.0)
-        found = trees.edges_of_parts(blocks, max_bins, weigh)
+        found = trees.block_edges(blocks, max_bins, weigh)
         for one, other in zip(found, expected, strict=True):
             assert_array_equal(one, other)
         assert found[0].size == max_bins - 1
@@ -207,7 +206,7 @@ def test_bad_blocks():
         (Blocks(X_bad, y, [20]), "infinity: inf in row 30, column 0"),
         (Blocks(X, np.arange(60) % 3, [20]), "y has 3 classes"),
         (Blocks(X, np.zeros(60), [20]), "only one class"),
-        (other, "blocks have 4 and 5 columns"),
+        (other, "the same number of columns, got 4 and 5"),
     ):
         with pytest.raises(ValueError, match=text):
             model.fit(blocks)

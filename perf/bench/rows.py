@@ -148,7 +148,7 @@ def out_of_core(report, name, folder, read):
 @contextlib.contextmanager
 def crew(count):
     """A client of so many workers here."""
-    from perf.study import cluster
+    from solvers.rows import cluster
 
     with cluster.connect(f"local:{count}") as client:
         client.wait_for_workers(count)
@@ -159,9 +159,9 @@ def fit_on(client, name, folder, files=FILES):
     """Seconds, bytes moved in an iteration and objective of a fit; the fastest one counts."""
     blocks, found = datasets.blocks(folder, client=client)[:files], []
     for _ in range(1 + ROUNDS):
-        blocks.moved.clear()
+        blocks.traffic.clear()
         seconds, model = timed(partial(FITS[name].fit, blocks))
-        moved = sum(step.sent + step.received for step in blocks.moved)
+        moved = sum(call.sent + call.received for call in blocks.traffic)
         found.append((seconds, moved / model.n_iter_, model.objective_))
     return min(found[1:])  # the first one compiles
 

@@ -28,6 +28,7 @@ from perf.study import (
     workers,
 )  # fmt: skip
 from perf.text import spread
+from solvers.rows.cluster import check as check_cluster
 
 LEVEL = 0.05  # of all tests
 ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.
@@ -128,7 +129,7 @@ def _is_built_in(name):
 def check_jobs(jobs):
     """Raise an error, before any work, if `run` cannot take this number or cluster."""
     if isinstance(jobs, str):
-        cluster.check(jobs)
+        check_cluster(jobs)
     elif jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
 

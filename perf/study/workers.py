@@ -13,7 +13,6 @@ import importlib
 import json
 import multiprocessing
 import multiprocessing.connection
-import signal
 import time
 from collections import Counter
 from statistics import fmean
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import datasets
 from perf.study import experiment, methods
+from solvers.rows.cluster import error_line, without_interrupts
 
 PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
 GOES_ON = "with --out, what was finished before is kept, and the same command goes on there"
@@ -72,18 +72,13 @@ def compute(cell):
     try:
         record = _call(cell) if isinstance(cell, Step) else _trial(cell)
     except Exception as error:  # whatever it is, the other cells are to be run
-        return failed(cell, told(error), time.perf_counter() - start)
+        return failed(cell, error_line(error), time.perf_counter() - start)
     return {"key": cell.key, **record, "cell_seconds": time.perf_counter() - start}
 
 
 def failed(cell, text, seconds=0.0):
     """The record of a cell that has failed."""
     return {"key": cell.key, **_identity(cell), "failure": text, "cell_seconds": seconds}
-
-
-def told(error):
-    """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _identity(cell):
@@ -166,20 +161,6 @@ def _start():
         process.start()
     theirs.close()
     return ours, process
-
-
-@contextlib.contextmanager
-def without_interrupts():
-    """Processes started here inherit that Ctrl-C is not for them: their parent ends them."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # only the main thread may, and gets Ctrl-C
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _serve(pipe):

@@ -1,16 +1,21 @@
-"""Rows that outgrow one thread or one memory: the protocol of row blocks, and what uses it.
+"""Fits on row blocks: rows that outgrow one thread or one memory.
 
-A fit on blocks asks for sums over rows only. `blocks.map(step, *args)` lists what a step returns
-for each block; `change` does so where the step changes what a block keeps. A step is a function of
-a module, step(block, *args): blocks may be files (datasets.py) or on other machines, and then
-changes are repeated for a block that was lost.
+A fit on row blocks needs sums over rows only. `blocks.map(function, *args)` lists the results of
+function(block, *args), block by block; `map_inplace` does so for a function that changes arrays of
+the block. Such a block function is a function of a module: blocks may be files, or live on other
+machines, where changes are logged and replayed on a block that was lost.
 
-    checks.py    what every fit looks at first
-    machine.py   PSVM and ExRM: Newton's method on blocks
+    checks.py    validation before a fit
+    newton.py    PSVM and ExRM: Newton's method on row blocks
     trees.py     boosted trees, level by level
+    stumps.py    CqBoost, MDBoost and MinCq over decision stumps
+    sources.py   arrays, files and Dask chunks from which blocks are opened
+    local.py     row blocks of this process, in memory or in memory-mapped files
+    cluster.py   connection to a Dask cluster and checks of its workers
+    remote.py    row blocks on the workers of a Dask cluster
 
-These import the solvers; a solver imports none of them, but looks for `fit_model` in X, and for
-this folder beside it where threads are asked for. A file that stands alone has neither.
+These modules import the solvers. A solver imports none of them: it looks for `fit_model` in X, and
+for this folder beside its file if n_jobs > 1. A file that stands alone fits on one thread.
 """
 
 import hashlib
@@ -20,13 +25,17 @@ from pathlib import Path
 
 import numpy as np
 
-FITS = {"ExRM": "machine", "GradientBoosting": "trees", "AdaBoostNC": "trees"}
+FITS = {"ExRM": "newton", "GradientBoosting": "trees", "AdaBoostNC": "trees"}
+FITS |= dict.fromkeys(("CqBoost", "MDBoost", "MinCq", "LPBoost", "CGBoost"), "stumps")
 REGRESSORS = ("GradientBoostingRegressor",)
 
 
 def kernels_on(*modules):
-    """The decorator of kernels that call kernels of these modules. Numba's cache would keep them
-    when another file changes: so a hash of that one is part of their names."""
+    """Return the decorator of kernels that call kernels of these modules.
+
+    Numba's cache does not notice a change of another file. The names of the kernels, hence the
+    names of their cache files, carry a hash of the modules.
+    """
     digest = hashlib.sha256()
     for module in modules:
         digest.update(Path(module.__file__).read_bytes())
@@ -42,59 +51,69 @@ def kernels_on(*modules):
 
 
 class RowBlocks:
-    """What blocks of every kind have: shape (n, d), map, change, and these."""
+    """Base of row blocks; a subclass has shape (n, d), is_weighted, map, map_inplace, clear."""
 
-    def fit_model(self, model, y=None, sample_weight=None, *how):
-        """Fit a model to these rows; called by its fit."""
+    def fit_model(self, model, *args):
+        """Run the part of model.fit that needs the rows; return what that fit expects."""
+        name, home = type(model).__name__, __package__.rpartition(".")[0]
         for kind in type(model).__mro__:
             if kind.__name__ in FITS:
-                fit = import_module(f".{FITS[kind.__name__]}", __name__).fit
-                return fit(model, self, y, sample_weight, *how)
-        who = type(model).__name__
-        if who in REGRESSORS:
-            raise ValueError(f"{who}: row blocks are for two classes; call fit(X, y)")
-        raise ValueError(f"{who} needs more than sums over rows; row blocks are for {[*FITS]}")
+                if kind.__module__.rpartition(".")[0] != home:
+                    raise ValueError(f"{name}: row blocks need the folder solvers/rows beside the "
+                                     f"file of {kind.__name__}")  # fmt: skip
+                fit = import_module(f".{FITS[kind.__name__]}", __package__).fit
+                return fit(model, self, *args)
+        if name in REGRESSORS:
+            raise ValueError(f"{name}: row blocks are for two classes; call fit(X, y)")
+        raise ValueError(f"{name} needs more than sums over rows; row blocks are for {[*FITS]}")
 
-    def grower(self, *how):
-        """What grows trees on these rows."""
-        return import_module(".trees", __name__).Levels(self, *how)
+    def grower(self, *args):
+        """Return a grower of trees on these rows."""
+        return import_module(".trees", __package__).LevelwiseGrower(self, *args)
 
-    def mark(self):
-        """A place among the changes, for `shorten`; None where no change is ever repeated."""
+    def log_position(self):
+        """Return the position in the log of changes, for `compact_log`; None without a log."""
 
-    def shorten(self, mark, step, *args):
-        """Let one step stand for the changes since a mark where they must be repeated."""
+    def compact_log(self, position, function, *args):
+        """Replace the changes logged since a position by one call with the same effect."""
 
 
-class Part:
-    """Some rows: X, their target (-1 and +1, or numbers) and weight; start rows come before them.
-    Steps keep with it, as attributes, what they need again."""
+class RowBlock:
+    """Rows of X, row `start` first, with the per-row arrays that functions attach as attributes.
 
-    def __init__(self, X, target, weight, start=0):
-        self.X, self.target, self.weight, self.start = X, target, weight, start
+    Threads attach target (-1 and +1, or numbers) and weight, files y and sample_weight or None.
+    `zeros` makes arrays: in memory, or in temporary files.
+    """
 
-    def keep(self, name, shape, dtype=np.float64):
-        """An array of zeros that is kept as an attribute."""
-        setattr(self, name, np.zeros(shape, dtype))
+    def __init__(self, X, start=0, zeros=np.zeros, **arrays):
+        self.X, self.start, self._zeros = X, start, zeros
+        vars(self).update(arrays)
+
+    def allocate(self, name, shape, dtype=np.float64):
+        """Set the attribute `name` to an array of zeros; return it."""
+        setattr(self, name, None)  # Free the former array first.
+        setattr(self, name, self._zeros(shape, dtype))
         return getattr(self, name)
 
 
-class Threads(RowBlocks):
-    """Rows in memory as blocks, a thread for each."""
+class ThreadBlocks(RowBlocks):
+    """Rows in memory, cut into one block per thread."""
 
     def __init__(self, X, target, weight, threads=1):
-        cuts = np.linspace(0, len(X), threads + 1).astype(int).tolist()
-        places = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-        self.parts = [Part(X[at], target[at], weight[at], at.start) for at in places]
+        ends = np.linspace(0, len(X), threads + 1).astype(int).tolist()
+        places = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        self.blocks = [
+            RowBlock(X[at], at.start, target=target[at], weight=weight[at]) for at in places
+        ]
         self.shape = X.shape
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
-    def map(self, step, *args, n_jobs=1, add=False):
-        """[step(part, *args) for each part]; the first one is this thread's."""
-        jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
-        return [step(self.parts[0], *args), *(job.result() for job in jobs)]
+    def map(self, function, *args, n_jobs=1, add=False):
+        """List function(block, *args) of each block; the first block runs in this thread."""
+        jobs = [self._pool.submit(function, block, *args) for block in self.blocks[1:]]
+        return [function(self.blocks[0], *args), *(job.result() for job in jobs)]
 
-    change = map
+    map_inplace = map
 
     def __enter__(self):
         return self

@@ -5,86 +5,70 @@ from functools import partial
 
 import numpy as np
 
-from .. import gradient_boosting
-from ..gradient_boosting import (
-    BIN_ROWS,
-    GROWING,
-    SUM_BITS,
-    Data,
-    Grower,
-    Rules,
-    _add,
-    _encode,
-    _find,
-    _open,
-    _sums,
-    bin_table,
-    distinct,
-    place_edges,
-    sampled,
-)  # fmt: skip
+from .. import gradient_boosting as gb
+from ..gradient_boosting import Data, Grower, Rules, _add, _find, _open, _sums
 from . import kernels_on
 from .checks import check_blocks
 
-jit = kernels_on(gradient_boosting)
+jit = kernels_on(gb)
 
-ROWS_AHEAD = 2048  # So many rows are sent on before those that count are added up.
-BATCH = 2**25  # Histograms of at most so many bytes are made in a pass over the rows.
-FEW_PAIRS = 4  # Another thread is worth its while for so many pairs of nodes.
-ALL_LEFT = 256  # No code is above this: a node that is not split sends its rows to itself.
+ROWS_AHEAD = 2048  # Rows routed before those in a histogram are added; they stay in cache.
+BATCH = 2**25  # Bytes of the histograms of one pass over the rows, at most.
+MIN_PAIRS_PER_THREAD = 4  # Pairs of nodes that pay for another thread.
+ALL_LEFT = 256  # Above every code: a node without split sends its rows to itself.
 
 
 # -- trees level by level -----------------------------------------------------------------------
 @jit(nogil=True)
-def _pass(codes, GH, node, route, table, l2, hist):
-    """Send each row on to its new node, and add it to the histogram of that, if it has one.
+def _route_and_add(codes, GH, node, split_table, table, l2, hist):
+    """Route each row to its new node, and add it to the histogram of that node, if it has one.
 
-    route (nodes, 5) holds the feature of a node's split, the last code on the left, the code of
-    missing values if these go left, the left child, and the slot of its histogram or -1; overwrites
-    table with what follows for each code: twice the new node, plus 1 if it has a slot. Overwrites
-    node (n,) and adds to hist (slots, d, bins, 2). There are no branches on what nothing could
-    predict: rows that count are listed first.
+    split_table (nodes, 5): feature of the node's split, last code on the left, code of missing
+    values if these go left, left child, slot of the histogram or -1. Overwrites node (n,) and
+    table (nodes, bins): twice the new node per code, plus 1 if it has a slot. Adds to hist
+    (slots, d, bins, 2). Rows in a histogram are listed first: a branch would be unpredictable.
     """
     n, d = codes.shape
-    if route.shape[0] == 1:
+    if split_table.shape[0] == 1:
         for i in range(n):
             node[i] = 0
             for j in range(d):
                 _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
         return
-    for k in range(route.shape[0]):
+    for k in range(split_table.shape[0]):
         for c in range(table.shape[1]):
-            new = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
-            table[k, c] = 2 * new + (route[new, 4] >= 0)
+            new = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
+            table[k, c] = 2 * new + (split_table[new, 4] >= 0)
     ahead = np.empty(ROWS_AHEAD, dtype=np.int64)
     for first in range(0, n, ROWS_AHEAD):
         count = 0
         for i in range(first, min(first + ROWS_AHEAD, n)):
-            new = table[node[i], codes[i, route[node[i], 0]]]
+            new = table[node[i], codes[i, split_table[node[i], 0]]]
             node[i] = new >> 1
             ahead[count] = i
             count += new & 1
         for a in range(count):
             i = ahead[a]
-            g, h, sums = GH[i, 0], GH[i, 1], hist[route[node[i], 4]]
+            g, h, sums = GH[i, 0], GH[i, 1], hist[split_table[node[i], 4]]
             for j in range(d):
                 _add(sums[j, codes[i, j]], g, h, l2)
 
 
 @jit(nogil=True)
-def _walk(codes, node, route):
-    """Send each row from the root to its leaf; overwrites node. All splits are in route."""
+def _walk(codes, node, split_table):
+    """Route each row from the root to its leaf; overwrites node (n,). All splits are in
+    split_table."""
     for i in range(node.size):
         k = 0
-        while route[k, 1] < ALL_LEFT:
-            c = codes[i, route[k, 0]]
-            k = route[k, 3] + 1 - ((c <= route[k, 1]) | (c == route[k, 2]))
+        while split_table[k, 1] < ALL_LEFT:
+            c = codes[i, split_table[k, 0]]
+            k = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
         node[i] = k
 
 
 @jit
 def _root(hist, shift, rules, nodes):
-    """Make the root from its histogram."""
+    """Fill nodes[0], the root, from its histogram (d, bins, 2)."""
     rules, root = Rules(*rules), nodes[0]
     root.g = root.h = 0
     for c in range(hist.shape[1]):
@@ -99,12 +83,12 @@ def _root(hist, shift, rules, nodes):
 
 
 @jit
-def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
-    """Make the children of opened nodes, from n_nodes on, and what `_pass` has to know of them.
+def _make_level(nodes, n_nodes, opened, free, data, rules, split_table, pairs):
+    """Make the children of opened nodes, from n_nodes on, and their rows of split_table.
 
-    Overwrites route and pairs (m, 3): the smaller child, the larger one and the slot of the smaller
-    one's histogram in the pass. The larger child gets the parent's slot in the store, the other one
-    a free one. Returns how many nodes, pairs and slots of the pass there are, and free slots left.
+    Overwrites split_table and pairs (m, 3): smaller child, larger child, slot of the smaller one's
+    histogram in the pass. The larger child inherits the parent's slot in the store, the other one
+    takes a free one. Returns the numbers of nodes, of pairs and of free slots left.
     """
     data, rules = Data(*data), Rules(*rules)
     n_pairs, n_free = 0, free.size
@@ -113,11 +97,11 @@ def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
         node.child = n_nodes
         _open(node, left, right, data.shift, rules)
         missing = data.n_codes[node.feature]
-        r = route[opened[a]]
+        r = split_table[opened[a]]
         r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
         r[2] = missing if node.missing_left == 1 else -1
         for k in (n_nodes, n_nodes + 1):
-            r = route[k]
+            r = split_table[k]
             r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
         n_nodes += 2
         if not (left.is_leaf and right.is_leaf):
@@ -126,7 +110,7 @@ def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
             large = 2 * node.child + 1 - small
             n_free -= 1
             nodes[small].slot, nodes[large].slot = free[n_free], node.slot
-            route[small, 4] = n_pairs
+            split_table[small, 4] = n_pairs
             pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = small, large, n_pairs
             n_pairs += 1
     return n_nodes, n_pairs, n_free
@@ -134,9 +118,11 @@ def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
 
 @jit(nogil=True)
 def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
-    """Find the best splits of pairs of siblings: of the smaller by its histogram, of the larger by
-    what that leaves of the parent's, which is in its slot of the store. The root has no sibling.
-    A node is a leaf if its gain is too small."""
+    """Find the best splits of pairs of siblings; a node becomes a leaf if its gain is too small.
+
+    The histogram of the larger sibling is the parent's, in its slot of the store, minus that of the
+    smaller one. The root has no sibling.
+    """
     data, rules = Data(*data), Rules(*rules)
     bins, found = space
     for a in range(pairs.shape[0]):
@@ -159,8 +145,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
 
 @jit
 def _depth_first(nodes, place):
-    """The order in which `_grow` would have made the nodes: overwrites place (nodes,), the new
-    number of each."""
+    """Overwrite place (nodes,) by the number that each node has if trees grow depth first."""
     stack = np.empty(nodes.size, dtype=np.int64)
     stack[0] = place[0] = 0
     count, size = 1, 1 - nodes[0].is_leaf
@@ -175,82 +160,85 @@ def _depth_first(nodes, place):
             size += 1 - nodes[k].is_leaf
 
 
-def _code_rows(part, bins):
-    """Keep the codes of a part's rows, and space for their derivatives and nodes. Reads X."""
-    codes = part.keep("codes", part.X.shape, np.uint8)
-    part.keep("GH", (len(codes), 2), np.int64)
-    part.keep("node", len(codes), np.int32)
+def _encode_block(block, bins):
+    """Store codes (n, d) of the rows; allocate GH (n, 2) and node (n,). Reads X."""
+    codes = block.allocate("codes", block.X.shape, np.uint8)
+    block.allocate("GH", (len(codes), 2), np.int64)
+    block.allocate("node", len(codes), np.int32)
     with np.errstate(over="ignore"):
-        _encode(part.X, tuple(bins), codes)
+        gb._encode(block.X, tuple(bins), codes)
 
 
-def _send_on(part, route, l2, shape, fill=None):
-    """`_pass` over a part, whose GH is filled first; returns the histograms (slots, d, bins, 2)."""
+def _block_histograms(block, split_table, l2, shape, fill=None):
+    """Route the rows of a block; return its histograms (slots, d, bins, 2). fill, a function and
+    its further arguments, sets GH first."""
     if fill is not None:
-        fill[0](part, *fill[1:])
-    hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(route) < 2**14 else np.int32
-    table = np.empty((len(route), shape[2]), dtype=size)
-    _pass(part.codes, part.GH, part.node, route, table, l2, hist)
+        fill[0](block, *fill[1:])
+    hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(split_table) < 2**14 else np.int32
+    table = np.empty((len(split_table), shape[2]), dtype=size)
+    _route_and_add(block.codes, block.GH, block.node, split_table, table, l2, hist)
     return hist
 
 
-def _walk_rows(part, route):
-    """The same as all passes of a tree, but for the histograms."""
-    _walk(part.codes, part.node, route)
+def _walk_block(block, split_table):
+    """Route the rows of a block to their leaves: the effect of all passes of a tree."""
+    _walk(block.codes, block.node, split_table)
 
 
-def _edge_rows(part, n, weigh):
-    """What `bin_edges` needs of a part: rows that decide, their weights, and features that lack
-    values. Reads X."""
+def _edge_sample(block, n, weigh):
+    """Rows of the block that place thresholds, their weights, and True for each column with
+    missing values. Reads X."""
     name, big = weigh
-    rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
-    low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
-    rows = rows[low:high] - part.start
+    rows = np.arange(n) if n <= gb.BIN_ROWS else gb.sampled(n)
+    low, high = np.searchsorted(rows, [block.start, block.start + len(block.X)])
+    rows = rows[low:high] - block.start
     with np.errstate(over="ignore", invalid="ignore"):
-        missing = np.isnan(part.X.sum(axis=0))
-    weight = None if name is None else (getattr(part, name)[rows] + big) - big
-    return np.asarray(part.X[rows]), weight, missing
+        missing = np.isnan(block.X.sum(axis=0))
+    weight = None if name is None else (getattr(block, name)[rows] + big) - big
+    return np.asarray(block.X[rows]), weight, missing
 
 
-def _tally(part, j, weigh):
-    """`distinct` of feature j in a part, with the sum of each value. Reads X."""
+def _value_weights(block, j, weigh):
+    """Distinct values of column j in the block, and the weight of each. Reads X."""
     name, big = weigh
-    weight = None if name is None else (getattr(part, name) + big) - big
-    values, ends = distinct(np.array(part.X[:, j]), weight)
+    weight = None if name is None else (getattr(block, name) + big) - big
+    values, ends = gb.distinct(np.array(block.X[:, j]), weight)
     return values, np.diff(ends, prepend=0.0)
 
 
-def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
-    """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
-    steady."""
-    n, each = parts.shape[0], partial(parts.map, n_jobs=n_jobs)
-    rows, weights, missing = zip(*each(_edge_rows, n, weigh), strict=True)
+def block_edges(blocks, max_bins, weigh, n_jobs=1):
+    """Thresholds of `bin_edges` for all blocks together.
+
+    weigh : name of the weights, or None, and the constant whose addition rounds them to a grid
+    """
+    n, each = blocks.shape[0], partial(blocks.map, n_jobs=n_jobs)
+    rows, weights, missing = zip(*each(_edge_sample, n, weigh), strict=True)
 
     def whole(j):
-        values, sums = map(np.concatenate, zip(*each(_tally, j, weigh), strict=True))
+        values, sums = map(np.concatenate, zip(*each(_value_weights, j, weigh), strict=True))
         values, place = np.unique(values, return_inverse=True)
         return values, np.cumsum(np.bincount(place, sums, values.size))
 
     weight = None if weigh[0] is None else np.concatenate(weights)
-    found = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
-    return place_edges(*found, whole if n > BIN_ROWS else None, n_jobs)
+    args = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
+    return gb.place_edges(*args, whole if n > gb.BIN_ROWS else None, n_jobs)
 
 
-class Levels(Grower):
-    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a level costs a pass
-    over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
+class LevelwiseGrower(Grower):
+    """Grower of the trees of `Grower` on row blocks, level by level: one pass over the rows per
+    level. Histograms are whole numbers: the trees are equal to the last bit.
 
-    parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
+    blocks : store GH (n, 2), packed derivatives, and after `grow` the node (n,) of each row
     place : after `grow`, the number in the tree of each of these nodes
     """
 
-    def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
-        (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
-        bins = bin_table(edges_of_parts(parts, max_bins, weigh, n_jobs))
+    def __init__(self, blocks, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
+        (n, d), self.blocks, self.n_jobs = blocks.shape, blocks, n_jobs
+        bins = gb.bin_table(block_edges(blocks, max_bins, weigh, n_jobs))
         self.edges, n_codes = bins.edges, bins.n_codes
-        parts.change(_code_rows, bins, n_jobs=n_jobs)
+        blocks.map_inplace(_encode_block, bins, n_jobs=n_jobs)
         shift = n.bit_length()
-        self.full = 2.0 ** (SUM_BITS - shift)
+        self.full = 2.0 ** (gb.SUM_BITS - shift)
         none = np.empty((0, d), dtype=np.uint8)
         self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
         self.rules = rules._replace(
@@ -264,18 +252,18 @@ class Levels(Grower):
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
 
     def grow(self, *fill):
-        """Grow a tree; returns its nodes, as `Grower` does. `fill` is a function that fills the GH
-        of a part, and its further arguments."""
-        mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
-        route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
-        hist = self._send(route, 1, fill)
+        """Grow a tree; return its nodes, as `Grower` does. fill : function that sets GH of a block,
+        and its further arguments."""
+        position, nodes = self.blocks.log_position(), np.zeros(63, dtype=gb.GROWING)
+        split_table = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
+        hist = self._send(split_table, 1, fill)
         _root(hist[0], self.data.shift, tuple(self.rules), nodes)
         min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
         self.free = np.arange(1, len(self.store))
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
             self._find(nodes, pairs, hist, min_gain)
-            found = pairs[:, 1::-1].ravel()  # The larger one first, as in `_grow`.
+            found = pairs[:, 1::-1].ravel()  # The larger one first, as depth first.
             found = found[found >= 0]
             is_leaf = nodes["is_leaf"][found] == 1
             self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
@@ -284,36 +272,39 @@ class Levels(Grower):
                 break
             chosen = self._choose(nodes, opened)
             if n_nodes + 2 * len(chosen) > len(nodes):
-                last, nodes = nodes, np.zeros(2 * len(nodes) + 2 * len(chosen), dtype=GROWING)
+                last, nodes = nodes, np.zeros(2 * len(nodes) + 2 * len(chosen), dtype=gb.GROWING)
                 nodes[: len(last)] = last
-            n_nodes, pairs, route = self._open(nodes, n_nodes, chosen, route)
-            hist = self._send(route, len(pairs))
-        nodes["is_leaf"][opened] = 1  # There are enough leaves: what is open is one, too.
-        self.parts.shorten(mark, _walk_rows, self._route(nodes[:n_nodes]))
+            n_nodes, pairs, split_table = self._open(nodes, n_nodes, chosen, split_table)
+            hist = self._send(split_table, len(pairs))
+        nodes["is_leaf"][opened] = 1  # The limit of leaves is reached: open nodes are leaves.
+        self.blocks.compact_log(position, _walk_block, self._split_table(nodes[:n_nodes]))
         return self._in_order(nodes[:n_nodes])
 
-    def _route(self, nodes):
-        """All splits of a tree, for `_walk`."""
-        inner, route = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
+    def _split_table(self, nodes):
+        """Split table (nodes, 5) of a whole tree, for `_walk`."""
+        inner, split_table = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
         missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
-        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["code"], ALL_LEFT)
-        route[:, 2], route[:, 3] = missing, nodes["child"]
-        return route
+        split_table[:, 0] = nodes["feature"]
+        split_table[:, 1] = np.where(inner, nodes["code"], ALL_LEFT)
+        split_table[:, 2], split_table[:, 3] = missing, nodes["child"]
+        return split_table
 
-    def _send(self, route, slots, fill=None):
-        """A pass over all rows; returns the histograms of all parts together."""
-        args = route, self.rules.l2, (slots, *self.shape), fill
-        first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs, add=True)
+    def _send(self, split_table, slots, fill=None):
+        """Make one pass over all rows; return the histograms of all blocks together."""
+        args = _block_histograms, split_table, self.rules.l2, (slots, *self.shape), fill
+        first, *others = self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True)
         for hist in others:
             first += hist
         return first
 
     def _find(self, nodes, pairs, hist, min_gain):
-        """Find the splits of new nodes; the threads of the parts share them."""
+        """Find the splits of new nodes; thread blocks share the work among their threads."""
         args = tuple(self.data), tuple(self.rules), nodes
         more = hist, self.store, self.space, min_gain
-        pool = getattr(self.parts, "_pool", None)
-        count = 1 if pool is None else max(1, min(len(self.parts.parts), len(pairs) // FEW_PAIRS))
+        pool = getattr(self.blocks, "_pool", None)
+        count = 1
+        if pool is not None:
+            count = max(1, min(len(self.blocks.blocks), len(pairs) // MIN_PAIRS_PER_THREAD))
         others = (pairs[a::count] for a in range(1, count))
         jobs = [pool.submit(_find_pairs, *args, some, *more) for some in others]
         _find_pairs(*args, pairs[::count], *more)
@@ -321,8 +312,8 @@ class Levels(Grower):
             job.result()
 
     def _choose(self, nodes, opened):
-        """Take those to be split next off the list: all, if they are not too many, or with a limit
-        of leaves the one of the highest gain."""
+        """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
+        number of leaves is limited."""
         last = len(opened) - 1
         if not self.rules.max_leaves:
             chosen = opened[-self.most_open :]
@@ -333,26 +324,27 @@ class Levels(Grower):
                 opened[a], opened[last] = opened[last], opened[a]
         return np.array([opened.pop()])
 
-    def _open(self, nodes, n_nodes, chosen, route):
-        """Make the children of these nodes; returns their number, the pairs and the next route."""
+    def _open(self, nodes, n_nodes, chosen, split_table):
+        """Make the children of the chosen nodes; return the number of nodes, the pairs and the
+        next split table."""
         if len(self.free) < len(chosen):
             more = len(self.store) + len(chosen)
             self.free = np.append(np.arange(len(self.store), len(self.store) + more), self.free)
             space = np.empty((more, *self.shape), dtype=np.int64)
             self.store = np.concatenate([self.store, space])
-        route[:, 0], route[:, 1], route[:, 2] = 0, ALL_LEFT, -1
-        route[:, 3], route[:, 4] = np.arange(len(route)), -1
-        route = np.append(route, np.empty((2 * len(chosen), 5), np.int32), axis=0)
+        split_table[:, 0], split_table[:, 1], split_table[:, 2] = 0, ALL_LEFT, -1
+        split_table[:, 3], split_table[:, 4] = np.arange(len(split_table)), -1
+        split_table = np.append(split_table, np.empty((2 * len(chosen), 5), np.int32), axis=0)
         pairs = np.empty((len(chosen), 3), dtype=np.int64)
-        args = tuple(self.data), tuple(self.rules), route, pairs
-        n_nodes, n_pairs, n_free = _sprout(nodes, n_nodes, chosen, self.free, *args)
+        args = tuple(self.data), tuple(self.rules), split_table, pairs
+        n_nodes, n_pairs, n_free = _make_level(nodes, n_nodes, chosen, self.free, *args)
         barren = nodes["child"][chosen]
         barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
         self.free = np.append(self.free[:n_free], nodes["slot"][chosen[barren]])
-        return n_nodes, pairs[:n_pairs], route
+        return n_nodes, pairs[:n_pairs], split_table
 
     def _in_order(self, nodes):
-        """The nodes as `_grow` would have numbered them; sets `place`."""
+        """Return the nodes, numbered as by depth-first growth; set `place`."""
         self.place = np.arange(len(nodes))
         if not self.rules.max_leaves and len(nodes) > 1:
             child, mask = nodes["child"], (1 << self.data.shift) - 1
@@ -368,18 +360,18 @@ class Levels(Grower):
 
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
-    """Fit GradientBoosting or AdaBoostNC."""
-    who, lacks, (n, d) = type(model).__name__, model._lacks(), blocks.shape
+    """Fit GradientBoosting or AdaBoostNC to row blocks; return the model."""
+    name, lacks, (n, d) = type(model).__name__, model._lacks(), blocks.shape
     if lacks:
-        raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
+        raise ValueError(f"{name}: on row blocks only sums over rows are known: set {lacks}")
     boosts = hasattr(model, "learning_rate")
     if boosts and model.max_features not in (None, 1.0):
-        raise ValueError(f"{who}: on row blocks no features are drawn: set max_features=1.0")
+        raise ValueError(f"{name}: on row blocks no features are drawn: set max_features=1.0")
     depth, more, room = (model.max_depth or "some", 2, 60) if boosts else (
         1 if model.base == "stump" else model.max_depth or "some", 3, 44)  # fmt: skip
-    passes = f"it is read 3 times, then a tree takes {depth} + {more} passes over up to "
-    passes += f"{n * (d + room):,} bytes"
-    is_weighted = check_blocks(model, blocks, y, sample_weight, passes)
+    cost = f"it is read 3 times, then a tree takes {depth} + {more} passes over up to "
+    cost += f"{n * (d + room):,} bytes"
+    is_weighted = check_blocks(model, blocks, y, sample_weight, cost)
     rng = np.random.default_rng(model._seed())
     if boosts:
         return model._boost(blocks, model._check_features(), is_weighted, rng)
