@@ -1678,6 +1678,8 @@ class Block:
         setattr(self, name, _room(shape, dtype) if self._rows.stored else np.zeros(shape, dtype))
         return getattr(self, name)
 
+    allocate = keep
+
 
 class Blocks(RowBlocks):
     """Row blocks here: in memory, or mapped files.
@@ -1712,7 +1714,7 @@ class Blocks(RowBlocks):
             self._pools[threads] = ThreadPoolExecutor(threads)
         return [*self._pools[threads].map(lambda block: step(block, *args), self._blocks)]
 
-    change = map
+    change = map_inplace = map
 
     def clear(self):
         """Let go what steps have kept."""

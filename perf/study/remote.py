@@ -201,6 +201,8 @@ class Blocks(RowBlocks):
         self._log.append(turn.packed)
         return answers
 
+    map_inplace = change
+
     def mark(self):
         """A place among the changes, for `shorten`."""
         return len(self._log)

@@ -78,6 +78,8 @@ class Part:
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
 
+    allocate = keep
+
 
 class Threads(RowBlocks):
     """Rows in memory as blocks, a thread for each."""
@@ -94,7 +96,7 @@ class Threads(RowBlocks):
         jobs = [self._pool.submit(step, part, *args) for part in self.parts[1:]]
         return [step(self.parts[0], *args), *(job.result() for job in jobs)]
 
-    change = map
+    change = map_inplace = map
 
     def __enter__(self):
         return self
@@ -102,3 +104,6 @@ class Threads(RowBlocks):
     def __exit__(self, *error):
         if self._pool is not None:
             self._pool.shutdown()
+
+
+ThreadBlocks = Threads
