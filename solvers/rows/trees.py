@@ -7,21 +7,21 @@ import numpy as np
 
 from .. import gradient_boosting
 from ..gradient_boosting import (
-    BIN_ROWS,
+    BIN_SAMPLE_ROWS,
     GROWING,
     SUM_BITS,
-    Data,
-    Grower,
-    Rules,
+    BinnedData,
+    TreeGrower,
+    TreeParams,
     _add,
-    _encode,
-    _find,
-    _open,
+    _best_split,
+    _make_children,
     _sums,
-    bin_table,
+    bin_features,
     distinct,
-    place_edges,
-    sampled,
+    pad_thresholds,
+    place_thresholds,
+    sampled_rows,
 )  # fmt: skip
 from . import kernels_on
 from .checks import check_blocks
@@ -85,13 +85,13 @@ def _walk(codes, node, route):
 @jit
 def _root(hist, shift, rules, nodes):
     """Make the root from its histogram."""
-    rules, root = Rules(*rules), nodes[0]
+    rules, root = TreeParams(*rules), nodes[0]
     root.g = root.h = 0
     for c in range(hist.shape[1]):
         g, h = _sums(hist[0], c, shift, rules.l2)
         root.g += g
         root.h += h
-    root.depth = root.child = root.is_cut = root.slot = 0
+    root.depth = root.child = root.is_pruned = root.slot = 0
     root.low, root.high = -math.inf, math.inf
     weight = root.h >> shift
     is_pure = rules.l2 is None and abs(root.g) == weight
@@ -106,22 +106,22 @@ def _sprout(nodes, n_nodes, opened, free, data, rules, route, pairs):
     one's histogram in the pass. The larger child gets the parent's slot in the store, the other one
     a free one. Returns how many nodes, pairs and slots of the pass there are, and free slots left.
     """
-    data, rules = Data(*data), Rules(*rules)
+    data, rules = BinnedData(*data), TreeParams(*rules)
     n_pairs, n_free = 0, free.size
     for a in range(opened.size):
         node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
+        _make_children(node, left, right, data.count_bits, rules)
+        missing = data.n_bins_non_missing[node.feature]
         r = route[opened[a]]
-        r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
+        r[0], r[1], r[3], r[4] = node.feature, node.split_bin, node.child, -1
         r[2] = missing if node.missing_left == 1 else -1
         for k in (n_nodes, n_nodes + 1):
             r = route[k]
             r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
         n_nodes += 2
         if not (left.is_leaf and right.is_leaf):
-            mask = (1 << data.shift) - 1
+            mask = (1 << data.count_bits) - 1
             small = node.child + 1 * ((left.h & mask) > (right.h & mask))
             large = 2 * node.child + 1 - small
             n_free -= 1
@@ -137,7 +137,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
     """Find the best splits of pairs of siblings: of the smaller by its histogram, of the larger by
     what that leaves of the parent's, which is in its slot of the store. The root has no sibling.
     A node is a leaf if its gain is too small."""
-    data, rules = Data(*data), Rules(*rules)
+    data, rules = BinnedData(*data), TreeParams(*rules)
     bins, found = space
     for a in range(pairs.shape[0]):
         small, large = pairs[a, 0], pairs[a, 1]
@@ -153,7 +153,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
         for k in (large, small):
             if k >= 0 and not nodes[k].is_leaf:
                 node = nodes[k]
-                _find(data, rules, node, None, bins, found, store, None, None, None)
+                _best_split(data, rules, node, None, bins, found, store, None, None)
                 node.is_leaf = node.gain < min_gain
 
 
@@ -178,10 +178,9 @@ def _depth_first(nodes, place):
 def _code_rows(part, bins):
     """Keep the codes of a part's rows, and space for their derivatives and nodes. Reads X."""
     codes = part.keep("codes", part.X.shape, np.uint8)
-    part.keep("GH", (len(codes), 2), np.int64)
+    part.keep("grad_hess", (len(codes), 2), np.int64)
     part.keep("node", len(codes), np.int32)
-    with np.errstate(over="ignore"):
-        _encode(part.X, tuple(bins), codes)
+    bin_features(part.X, *bins, codes)
 
 
 def _send_on(part, route, l2, shape, fill=None):
@@ -190,7 +189,7 @@ def _send_on(part, route, l2, shape, fill=None):
         fill[0](part, *fill[1:])
     hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(route) < 2**14 else np.int32
     table = np.empty((len(route), shape[2]), dtype=size)
-    _pass(part.codes, part.GH, part.node, route, table, l2, hist)
+    _pass(part.codes, part.grad_hess, part.node, route, table, l2, hist)
     return hist
 
 
@@ -200,10 +199,10 @@ def _walk_rows(part, route):
 
 
 def _edge_rows(part, n, weigh):
-    """What `bin_edges` needs of a part: rows that decide, their weights, and features that lack
+    """What `bin_thresholds` needs of a part: rows that decide, their weights, and features that lack
     values. Reads X."""
     name, big = weigh
-    rows = np.arange(n) if n <= BIN_ROWS else sampled(n)
+    rows = np.arange(n) if n <= BIN_SAMPLE_ROWS else sampled_rows(n)
     low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
     rows = rows[low:high] - part.start
     with np.errstate(over="ignore", invalid="ignore"):
@@ -221,7 +220,7 @@ def _tally(part, j, weigh):
 
 
 def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
-    """`bin_edges` of all parts; weigh is the name of their weights, or None, and what makes them
+    """`bin_thresholds` of all parts; weigh is the name of their weights, or None, and what makes them
     steady."""
     n, each = parts.shape[0], partial(parts.map, n_jobs=n_jobs)
     rows, weights, missing = zip(*each(_edge_rows, n, weigh), strict=True)
@@ -233,29 +232,31 @@ def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
 
     weight = None if weigh[0] is None else np.concatenate(weights)
     found = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
-    return place_edges(*found, whole if n > BIN_ROWS else None, n_jobs)
+    return place_thresholds(*found, whole if n > BIN_SAMPLE_ROWS else None, n_jobs)
 
 
-class Levels(Grower):
-    """Grows the trees of `Grower` on parts, or on row blocks, level by level: a level costs a pass
+class Levels(TreeGrower):
+    """Grows the trees of `TreeGrower` on parts, or on row blocks, level by level: a level costs a pass
     over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
 
-    parts : have GH (n, 2), for derivatives as of `Grower`, and after `grow` the node of each row
+    parts : have GH (n, 2), for derivatives as of `TreeGrower`, and after `grow` the node of each row
     place : after `grow`, the number in the tree of each of these nodes
     """
 
     def __init__(self, parts, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
         (n, d), self.parts, self.n_jobs = parts.shape, parts, n_jobs
-        bins = bin_table(edges_of_parts(parts, max_bins, weigh, n_jobs))
-        self.edges, n_codes = bins.edges, bins.n_codes
+        bins = pad_thresholds(edges_of_parts(parts, max_bins, weigh, n_jobs))
+        self.thresholds, n_codes = bins
         parts.change(_code_rows, bins, n_jobs=n_jobs)
         shift = n.bit_length()
         self.full = 2.0 ** (SUM_BITS - shift)
         none = np.empty((0, d), dtype=np.uint8)
-        self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
-        self.rules = rules._replace(
+        self.data = BinnedData(
+            none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift
+        )
+        self.params = rules._replace(
             max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0, n_drawn=d, few=-1,
+            max_leaves=rules.max_leaves or 0, n_drawn=d,
         )  # fmt: skip
         self.columns = None
         self.shape = d, int(n_codes.max()) + 1, 2
@@ -264,13 +265,13 @@ class Levels(Grower):
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
 
     def grow(self, *fill):
-        """Grow a tree; returns its nodes, as `Grower` does. `fill` is a function that fills the GH
+        """Grow a tree; returns its nodes, as `TreeGrower` does. `fill` is a function that fills the GH
         of a part, and its further arguments."""
         mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
         route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
         hist = self._send(route, 1, fill)
-        _root(hist[0], self.data.shift, tuple(self.rules), nodes)
-        min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
+        _root(hist[0], self.data.count_bits, tuple(self.params), nodes)
+        min_gain = self.params.min_decrease * float(nodes[0].h >> self.data.count_bits)
         self.free = np.arange(1, len(self.store))
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
@@ -280,7 +281,7 @@ class Levels(Grower):
             is_leaf = nodes["is_leaf"][found] == 1
             self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
             opened += found[~is_leaf].tolist()
-            if not opened or n_nodes == 2 * self.rules.max_leaves - 1:
+            if not opened or n_nodes == 2 * self.params.max_leaves - 1:
                 break
             chosen = self._choose(nodes, opened)
             if n_nodes + 2 * len(chosen) > len(nodes):
@@ -295,14 +296,16 @@ class Levels(Grower):
     def _route(self, nodes):
         """All splits of a tree, for `_walk`."""
         inner, route = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
-        missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
-        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["code"], ALL_LEFT)
+        missing = np.where(
+            nodes["missing_left"] == 1, self.data.n_bins_non_missing[nodes["feature"]], -1
+        )
+        route[:, 0], route[:, 1] = nodes["feature"], np.where(inner, nodes["split_bin"], ALL_LEFT)
         route[:, 2], route[:, 3] = missing, nodes["child"]
         return route
 
     def _send(self, route, slots, fill=None):
         """A pass over all rows; returns the histograms of all parts together."""
-        args = route, self.rules.l2, (slots, *self.shape), fill
+        args = route, self.params.l2, (slots, *self.shape), fill
         first, *others = self.parts.change(_send_on, *args, n_jobs=self.n_jobs, add=True)
         for hist in others:
             first += hist
@@ -310,7 +313,7 @@ class Levels(Grower):
 
     def _find(self, nodes, pairs, hist, min_gain):
         """Find the splits of new nodes; the threads of the parts share them."""
-        args = tuple(self.data), tuple(self.rules), nodes
+        args = tuple(self.data), tuple(self.params), nodes
         more = hist, self.store, self.space, min_gain
         pool = getattr(self.parts, "_pool", None)
         count = 1 if pool is None else max(1, min(len(self.parts.parts), len(pairs) // FEW_PAIRS))
@@ -324,7 +327,7 @@ class Levels(Grower):
         """Take those to be split next off the list: all, if they are not too many, or with a limit
         of leaves the one of the highest gain."""
         last = len(opened) - 1
-        if not self.rules.max_leaves:
+        if not self.params.max_leaves:
             chosen = opened[-self.most_open :]
             del opened[-self.most_open :]
             return np.array(chosen)
@@ -344,7 +347,7 @@ class Levels(Grower):
         route[:, 3], route[:, 4] = np.arange(len(route)), -1
         route = np.append(route, np.empty((2 * len(chosen), 5), np.int32), axis=0)
         pairs = np.empty((len(chosen), 3), dtype=np.int64)
-        args = tuple(self.data), tuple(self.rules), route, pairs
+        args = tuple(self.data), tuple(self.params), route, pairs
         n_nodes, n_pairs, n_free = _sprout(nodes, n_nodes, chosen, self.free, *args)
         barren = nodes["child"][chosen]
         barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
@@ -354,8 +357,8 @@ class Levels(Grower):
     def _in_order(self, nodes):
         """The nodes as `_grow` would have numbered them; sets `place`."""
         self.place = np.arange(len(nodes))
-        if not self.rules.max_leaves and len(nodes) > 1:
-            child, mask = nodes["child"], (1 << self.data.shift) - 1
+        if not self.params.max_leaves and len(nodes) > 1:
+            child, mask = nodes["child"], (1 << self.data.count_bits) - 1
             rows = nodes["h"] & mask
             nodes["slot"] = child + (rows[child] > rows[np.minimum(child + 1, len(nodes) - 1)])
             _depth_first(nodes, self.place)
@@ -369,7 +372,7 @@ class Levels(Grower):
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Fit GradientBoosting or AdaBoostNC."""
-    who, lacks, (n, d) = type(model).__name__, model._lacks(), blocks.shape
+    who, lacks, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
     if lacks:
         raise ValueError(f"{who}: on row blocks only sums over rows are known: set {lacks}")
     boosts = hasattr(model, "learning_rate")
