@@ -2188,6 +2188,7 @@ class AdaBoostNC(_Nested):
         else:
             train, finalize = self._learner(blocks, rng), None
         members, alphas, errors, logs = [], [], [], []
+        top = 0.0  # The largest vote so far.
         self.trace_, self.reason_ = [], ""
         while not self.reason_:
             # Train member t on D_t, weigh it and make D_t+1.
@@ -2197,8 +2198,7 @@ class AdaBoostNC(_Nested):
                 if self.mode == "resample":
                     counts = _draw_rows(blocks.D, blocks.target, rng)
                 member, signs = train(counts)
-                top = max(alphas, default=1.0)
-                error, alpha, Z, useful = _weigh_member(blocks, signs, t, lam, top, n_jobs)
+                error, alpha, Z, useful = _weigh_member(blocks, signs, t, lam, top or 1.0, n_jobs)
                 if useful:
                     break
             if not useful:
@@ -2210,6 +2210,7 @@ class AdaBoostNC(_Nested):
             members.append(member)
             alphas.append(alpha)
             errors.append(error)
+            top = max(top, alpha)
             logs.append(math.log(Z) + (logs[-1] if logs else 0.0))
             self.log_objective_ = logs[-1]
             if self.callback is not None:

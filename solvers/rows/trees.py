@@ -199,8 +199,8 @@ def _walk_rows(part, route):
 
 
 def _edge_rows(part, n, weigh):
-    """What `bin_thresholds` needs of a part: rows that decide, their weights, and features that lack
-    values. Reads X."""
+    """Input of `bin_thresholds` from a part: sampled rows, their weights, and the features with
+    missing values. Reads X."""
     name, big = weigh
     rows = np.arange(n) if n <= BIN_SAMPLE_ROWS else sampled_rows(n)
     low, high = np.searchsorted(rows, [part.start, part.start + len(part.X)])
@@ -220,8 +220,8 @@ def _tally(part, j, weigh):
 
 
 def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
-    """`bin_thresholds` of all parts; weigh is the name of their weights, or None, and what makes them
-    steady."""
+    """`bin_thresholds` of all parts; weigh is the name of their weights, or None, and the constant
+    of their grid."""
     n, each = parts.shape[0], partial(parts.map, n_jobs=n_jobs)
     rows, weights, missing = zip(*each(_edge_rows, n, weigh), strict=True)
 
@@ -236,10 +236,10 @@ def edges_of_parts(parts, max_bins, weigh, n_jobs=1):
 
 
 class Levels(TreeGrower):
-    """Grows the trees of `TreeGrower` on parts, or on row blocks, level by level: a level costs a pass
-    over the rows. Histograms are whole numbers, so that the trees are the same to the last bit.
+    """Grows the trees of `TreeGrower` on parts, or on row blocks, level by level: a level costs a
+    pass over the rows. Histograms are whole numbers: the trees are the same to the last bit.
 
-    parts : have GH (n, 2), for derivatives as of `TreeGrower`, and after `grow` the node of each row
+    parts : have grad_hess (n, 2), as of `TreeGrower`, and after `grow` the node of each row
     place : after `grow`, the number in the tree of each of these nodes
     """
 
@@ -265,8 +265,8 @@ class Levels(TreeGrower):
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
 
     def grow(self, *fill):
-        """Grow a tree; returns its nodes, as `TreeGrower` does. `fill` is a function that fills the GH
-        of a part, and its further arguments."""
+        """Grow a tree; returns its nodes, as `TreeGrower` does. `fill` is a function that fills
+        grad_hess of a part, and its further arguments."""
         mark, nodes = self.parts.mark(), np.zeros(63, dtype=GROWING)
         route = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
         hist = self._send(route, 1, fill)
