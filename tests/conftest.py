@@ -63,6 +63,8 @@ class Block:
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
 
+    allocate = keep
+
 
 from solvers import rows as solver_rows  # noqa: E402
 
@@ -102,6 +104,8 @@ class RowBlocks(solver_rows.RowBlocks):
             self.traffic[-1] = max(self.traffic[-1], len(found[-1]))
         self.log.append(sent)
         return [pickle.loads(answer) for answer in found]
+
+    map_inplace = change
 
     def map(self, step, *args, n_jobs=1, add=False):
         found = self.change(_keep_nothing, step, *args)
