@@ -1,7 +1,7 @@
 """AdaBoost.NC: boosting that also puts weight where its members agree, so that they differ.
 
-Each round t trains a member h_t on examples weighted by D_t and gives it the vote alpha_t that
-minimises, all earlier members fixed, the exponential loss with an ambiguity penalty
+Problem   Round t trains a member h_t on examples weighted by D_t and gives it the vote alpha_t that
+          minimises, all earlier members fixed, the exponential loss with an ambiguity penalty
 
     sum_i D_1(i) exp(-y_i f(x_i)) prod_t p_t(i)^lam     f = sum_t alpha_t h_t,  h_t in {-1, +1}
 
@@ -10,32 +10,32 @@ minimises, all earlier members fixed, the exponential loss with an ambiguity pen
 Method    Train h_t on D_t (weights, or a sample drawn with them); then
               alpha_t = 1/2 log( sum_right D_t p_t^lam / sum_wrong D_t p_t^lam )
               D_t+1   = D_t p_t^lam exp(-alpha_t y h_t) / Z_t
-          The votes inside H_t are uniform, so that p_t = 1/2 + |h_1 + ... + h_t| / 2t.
-          Members are stumps and trees on binned features, or any object with fit and predict. A
-          level of a tree costs O(n d), a round of the rest O(n). The objective is prod_t Z_t,
-          which is the loss above unless a weight would have fallen below FLOOR; it may be below
-          any number, so its logarithm is kept, too. It is a greedy method, without an optimum to
-          be close to: there is no residual. AdaBoost is lam = 0. On several threads, or on row
-          blocks, trees grow level by level from sums over the rows of each part: the same trees.
+          The votes inside H_t are uniform, hence p_t = 1/2 + |h_1 + ... + h_t| / 2t. Members are
+          stumps and trees on binned features, or any object with fit and predict. A level of a
+          tree costs O(n d), the rest of a round O(n). The objective is prod_t Z_t, which is the
+          loss above unless a weight would have fallen below FLOOR. It underflows, so its logarithm
+          is stored, too. The method is greedy, without an optimum to certify: there is no
+          residual. AdaBoost is lam = 0. On several threads, or on row blocks, trees grow level by
+          level from sums over the rows of each block, to the same bits.
 Reference Wang, Yao, "The Effectiveness of a New Negative Correlation Learning Algorithm for
           Classification Ensembles", 2010; Table I, equations (2)-(3), Figure 1. First in Wang,
           Chen, Yao, IJCNN 2010. AdaBoost: Zhang, "Ensemble learning", Algorithm 1.
-Departs   A member without error ends the run, and its vote is the largest before it (1 if it is
-          the first): its own is infinite and outvotes all others. Mean test error of trees of
-          depth 5 on ten sets 10.2 %, against 10.9 % with a vote of 18. One no better than guessing
+Departs   A member without error ends the run with the largest vote before it (1 if it is the
+          first): its own is infinite and outvotes all others. Mean test error of trees of depth 5
+          on ten sets: 10.2 %, against 10.9 % with a vote of 18. A member no better than guessing
           is left out and ends the run, with resampling after TRIES samples. A sample with one class
           only is drawn again. t counts the members kept. sgn(0) = +1. Members vote -1 or +1: votes
-          of real-valued members, equation (3), are not offered. The paper's trees are C4.5's,
-          from which we have the gain ratio and the pessimistic estimate of errors. Unlike there,
-          a subtree is replaced where the estimate is no higher, not up to 0.1 higher, and never
-          raised; a leaf has min_samples_leaf rows, however many its node has; numeric features
-          pay nothing for their many cuts; categories are numbers, cut in two; a row with a gap
-          goes to one side as a whole.
+          of real-valued members, equation (3), are not offered. The paper's trees are C4.5's: we
+          take the gain ratio and the pessimistic estimate of errors. Unlike there, a subtree is
+          replaced if the estimate is no higher, not up to 0.1 higher, and never raised; a leaf has
+          min_samples_leaf rows, however many its node has; numeric features pay nothing for their
+          many thresholds; categories are numbers, split in two; a row with a missing value goes to
+          one side as a whole.
 Symbols   paper      here        meaning                                        shape
           D_t        D           example weights, sum 1                         (n,)
-          h_t        h           member's votes, -1 or +1                       (n,)
+          h_t        h           votes of a member, -1 or +1                    (n,)
           sum h_j    votes       uniform vote of the members so far             (n,)
-          (trees)    GH          -w y and w with a row count, as integers       (n, 2)
+          (trees)    grad_hess   -w y and w with a row count, as integers       (n, 2)
 Use       m = AdaBoostNC(lam=2).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/adaboost_nc.py, MIT licence
 """
@@ -53,15 +53,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial, wraps
 from importlib import import_module
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-NO_ERROR = 2.0**-52  # A member with an error up to this makes none.
+NO_ERROR = 2.0**-52  # A weighted error up to this is rounding.
 GUESSING = 1e-12  # An error closer to 1/2 than this is that of guessing.
-FLOOR = 1e-100  # No weight falls below, so that a row can come back after any number of rounds.
-TRIES = 10  # So many samples are tried for both classes, and for a member that beats guessing.
+FLOOR = 1e-100  # Minimum weight of a row, so that it can regain weight after any number of rounds.
+TRIES = 10  # Samples drawn at most to obtain both classes, and a member that beats guessing.
 PLUS, MINUS = np.int8(1), np.int8(-1)  # The votes.
 USELESS = "no member was better than guessing"
 FOUND = "all members were trained"
@@ -103,26 +104,28 @@ def _or_compile(cache):
 # -- kernels ------------------------------------------------------------------------------------
 @jit(nogil=True)
 def _penalise(D, y, node, signs, votes, t, lam, P):
-    """Equation (2): overwrites P with the weights D_t p_t^lam of the rows, where member t votes
-    signs[node]. Returns the largest, and the weighted error of the member."""
-    big, top, error = rounder(1.0), 0.0, 0.0  # Sums are as in `steady_sum`; that of D is 1.
+    """Equation (2): overwrite P (n,) with D_t p_t^lam, for the votes signs[node] of member t.
+
+    Returns the largest of P and the weighted error of the member.
+    """
+    c, top, error = _grid_constant(1.0), 0.0, 0.0  # Reproducible sums; that of D is 1.
     for i in range(D.size):
         h = signs[node[i]]
         P[i] = D[i] * (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
         top = max(top, P[i])
-        error += (0.5 - 0.5 * h * y[i]) * ((D[i] + big) - big)
+        error += (0.5 - 0.5 * h * y[i]) * ((D[i] + c) - c)
     return top, error
 
 
 @jit(nogil=True)
-def _sum_weights(kept, y, node, signs, big, small):
-    """Sums of these weights over all rows and over those that are wrong, of what big rounds them
-    to, and of what that takes off."""
+def _sum_weights(P, y, node, signs, coarse, fine):
+    """Sums of P over all rows and over the wrong ones on the coarse grid, then of the remainders
+    on the fine grid."""
     whole = wrong = whole_rest = wrong_rest = 0.0
-    for i in range(kept.size):
-        is_wrong = 0.5 - 0.5 * signs[node[i]] * y[i]  # No branches, which nothing could predict.
-        first = (kept[i] + big) - big
-        rest = ((kept[i] - first) + small) - small
+    for i in range(P.size):
+        is_wrong = 0.5 - 0.5 * signs[node[i]] * y[i]  # No branch: it would be unpredictable.
+        first = (P[i] + coarse) - coarse
+        rest = ((P[i] - first) + fine) - fine
         whole += first
         wrong += is_wrong * first
         whole_rest += rest
@@ -131,55 +134,71 @@ def _sum_weights(kept, y, node, signs, big, small):
 
 
 @jit(nogil=True)
-def _reweigh(D, y, node, signs, votes, kept, down, up, is_penalised):
-    """The next weights, and with a penalty the votes so far; overwrites D and votes."""
+def _reweigh(D, y, node, signs, votes, P, down, up, is_penalised):
+    """Overwrite D with the next weights and, with a penalty, add the member to votes."""
     for i in range(D.size):
         h = signs[node[i]]
-        D[i] = max(kept[i] * (down if h * y[i] > 0.0 else up), FLOOR)
+        D[i] = max(P[i] * (down if h * y[i] > 0.0 else up), FLOOR)
         if is_penalised:
             votes[i] += h
 
 
-def _set_weights(part, total, lam):
-    """Keep the first weights D_1, and what the penalty needs. Each row is in node 0."""
-    n = len(part.weight)
-    part.allocate("D", n)[:] = part.weight / total
-    part.allocate("votes", n if lam > 0.0 else 0, np.int32)
-    part.allocate("P", n if lam > 0.0 else 0)
-    part.allocate("node", n, np.int32)
+@jit(nogil=True)
+def _fill_examples(weight, y, unit, drawn, count_bits, grad_hess):
+    """Fill grad_hess (n, 2) with weights in integer units; a row counts once, or as often as it
+    was drawn if weights are numbers of draws."""
+    for i in range(weight.size):
+        w = np.int64(weight[i] * unit + 0.5)
+        grad_hess[i, 0] = -w if y[i] > 0.0 else w
+        grad_hess[i, 1] = (w << count_bits) + (w if drawn else 1)
 
 
-def _penalise_rows(part, signs, t, lam):
-    return _penalise(part.D, part.target, part.node, signs, part.votes, t, lam, part.P)
+# -- solver -------------------------------------------------------------------------------------
+def _allocate_block(block, total, lam):
+    """Allocate D, the first weights D_1, and the arrays of the penalty; each row is in node 0."""
+    n = len(block.weight)
+    block.allocate("D", n)[:] = block.weight / total
+    block.allocate("votes", n if lam > 0.0 else 0, np.int32)
+    block.allocate("P", n if lam > 0.0 else 0)
+    block.allocate("node", n, np.int32)
 
 
-def _sum_rows(part, signs, lam, big, small):
-    kept = part.P if lam > 0.0 else part.D
-    return _sum_weights(kept, part.target, part.node, signs, big, small)
+def _penalise_block(block, signs, t, lam):
+    return _penalise(block.D, block.target, block.node, signs, block.votes, t, lam, block.P)
 
 
-def _reweigh_rows(part, signs, lam, down, up):
-    kept, is_penalised = (part.P, True) if lam > 0.0 else (part.D, False)
-    args = part.D, part.target, part.node, signs, part.votes
-    _reweigh(*args, kept, down, up, is_penalised)
+def _sum_block(block, signs, lam, coarse, fine):
+    P = block.P if lam > 0.0 else block.D
+    return _sum_weights(P, block.target, block.node, signs, coarse, fine)
 
 
-def _boost(parts, signs, t, lam, top, n_jobs):
-    """Table I after the training of member t, which votes signs[node]: the parts get the next D
-    and, with a penalty, votes, unless the member is no better than guessing. Returns its error,
-    alpha_t (top if it makes no error), Z_t and whether it is better."""
-    n, size, error = parts.shape[0], 1.0, 0.0
+def _reweigh_block(block, signs, lam, down, up):
+    P = block.P if lam > 0.0 else block.D
+    args = block.D, block.target, block.node, signs, block.votes
+    _reweigh(*args, P, down, up, lam > 0.0)
+
+
+def _fill_block(block, full, count_bits):
+    _fill_examples(block.D, block.target, full, False, count_bits, block.grad_hess)
+
+
+def _weigh_member(blocks, signs, t, lam, top, n_jobs):
+    """Table I after the training of member t, which votes signs[node].
+
+    Updates D and, with a penalty, votes, unless the member is no better than guessing. Returns its
+    error, alpha_t (top if it makes no error), Z_t and True if it is better than guessing.
+    """
+    n, size, error = blocks.shape[0], 1.0, 0.0
     if lam > 0.0:
-        found = parts.map_inplace(_penalise_rows, signs, t, lam, n_jobs=n_jobs)
-        tops, errors = zip(*found, strict=True)
+        penalised = blocks.map_inplace(_penalise_block, signs, t, lam, n_jobs=n_jobs)
+        tops, errors = zip(*penalised, strict=True)
         size, error = n * max(tops), sum(errors)
 
-    # Sums over all rows, over those that are wrong, and so over those that are right.
-    big = rounding(size)
-    small = rounding(n * (big * 2.0**-52))
-    sums = parts.map(_sum_rows, signs, lam, big, small, n_jobs=n_jobs)
-    sums = sums[0] if len(sums) == 1 else map(sum, zip(*sums, strict=True))
-    whole, wrong, whole_rest, wrong_rest = sums
+    # Weight of all rows, of the wrong ones and, by subtraction, of the right ones.
+    coarse = grid_constant(size)
+    fine = grid_constant(n * (coarse * 2.0**-52))
+    sums = blocks.map(_sum_block, signs, lam, coarse, fine, n_jobs=n_jobs)
+    whole, wrong, whole_rest, wrong_rest = map(sum, zip(*sums, strict=True))
     right, wrong = (whole - wrong) + (whole_rest - wrong_rest), wrong + wrong_rest
     error = error if lam > 0.0 else wrong
     useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
@@ -191,14 +210,16 @@ def _boost(parts, signs, t, lam, top, n_jobs):
     down, up = math.exp(-alpha), math.exp(alpha)
     Z = right * down + wrong * up
     if useful:
-        parts.map_inplace(_reweigh_rows, signs, lam, down / Z, up / Z, n_jobs=n_jobs)
+        blocks.map_inplace(_reweigh_block, signs, lam, down / Z, up / Z, n_jobs=n_jobs)
     return error, alpha, Z, useful
 
 
 def _draw_rows(D, y, rng):
-    """How often each of n rows is drawn with the probabilities D: the running sums of n + 1
-    exponential gaps, over their total, are n uniform points in ascending order. Drawn again, TRIES
-    times at the most, while one of the classes is missing."""
+    """Numbers of draws (n,) of n rows with probabilities D.
+
+    The cumulative sums of n + 1 exponential variates, over their total, are n ordered uniform
+    points. Draws again, TRIES times at most, while one of the classes is missing.
+    """
     ends = np.cumsum(D)
     for _ in range(TRIES):
         points = np.cumsum(rng.standard_exponential(D.size + 1))
@@ -209,47 +230,20 @@ def _draw_rows(D, y, rng):
     return counts
 
 
-@jit(nogil=True)
-def _fill_examples(weight, y, unit, drawn, shift, GH):
-    """Examples as the trees want them, their weights in whole units: rows of any weight count once,
-    but each time that they were drawn if these weights are numbers of draws."""
-    for i in range(weight.size):
-        w = np.int64(weight[i] * unit + 0.5)
-        GH[i, 0] = -w if y[i] > 0.0 else w
-        GH[i, 1] = (w << shift) + (w if drawn else 1)
-
-
-def _fill_rows(part, full, shift):
-    """Fill a part's GH with its examples."""
-    _fill_examples(part.D, part.target, full, False, shift, part.GH)
-
-
-def _weights(part):
-    return part.weight
-
-
-def _first_weights(part):
-    return part.D
-
-
-# >>> shared: tree 12
-BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
-BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
-QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
-SUM_BITS = 62  # A node's sum has so many bits: those of its weight, then of its number of rows.
-AHEAD = 64  # Rows that lie far apart are touched so many at a time before they are added up.
-SCATTERED = 6  # Rows lie far apart where not even one row in so many is in the node.
-SORTED = 8  # The rows of a node are sorted where they are fewer than the bins over this number.
-GAIN_TIE = 1e-11  # Gains that differ by this part of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # The squared normal quantile at 25 %, the confidence of C4.5's pruning.
+# >>> shared: tree 13
+BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
+QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
+SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
+GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
+Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
-FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # The upper and lower half of its factor.
-HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # What cuts a number of 64 bits into halves.
-MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
-DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
-DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
-ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
-WALKS_A_THREAD = 100_000  # A thread is worth its while for so many ways of a row through a tree.
+FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
+HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
+MAX_EXPONENT = 1020  # 3 * 2^1021 would overflow.
+DEEP_NODES = 5000  # From this number of nodes on, `_add_deep_trees` is faster than `_add_trees`.
+CHUNK_ROWS = 1024  # Rows that pass a deep tree before the next one: its nodes stay in the cache.
+INTERLEAVED_ROWS = 8  # Rows that descend a deep tree together, so that cache misses overlap.
+MIN_VISITS_PER_THREAD = 100_000  # Row-tree visits that pay for starting a thread.
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_depth": "None or an integer >= 1",
@@ -257,145 +251,144 @@ TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_leaf_nodes": "None or an integer >= 2",
     "max_bins": "None or an integer from 2 to 256",
 }
-# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them. Fields
-# of a np.record are attributes without the compiler, too; files hold plain records.
-GROWING = np.dtype((np.record, np.dtype(  # A node of a tree that grows; child + 1 is on the right.
+# Nodes have no padding bytes: saved models would contain uninitialised memory. Fields of np.record
+# are attributes without the compiler, too; finished trees are plain structured arrays.
+GROWING = np.dtype((np.record, np.dtype(  # Node of a growing tree; its right child is child + 1.
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
-     ("low", "f8"), ("high", "f8"),
-     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
-     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+     ("low", "f8"), ("high", "f8"), ("feature", "i4"), ("split_bin", "i4"), ("missing_left", "i4"),
+     ("child", "i4"), ("is_leaf", "i4"), ("depth", "i4"), ("start", "i4"), ("stop", "i4"),
+     ("slot", "i4"), ("is_pruned", "i4")], align=True
 )))  # fmt: skip
-NODE = np.dtype(  # A node of a finished tree; child = 0 marks a leaf.
+NODE = np.dtype(  # Node of a finished tree; child = 0 marks a leaf.
     [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
      ("missing_left", "i8")], align=True
 )  # fmt: skip
 
 
-class Data(NamedTuple):
-    """What trees are grown on: n rows of d features, each cut into bins."""
+class BinnedData(NamedTuple):
+    """Binned features and packed gradients of n rows."""
 
-    codes: np.ndarray  # (n, d): how many thresholds of its feature lie below a value.
-    by_feature: np.ndarray  # (n, d): the same, column after column.
-    n_codes: np.ndarray  # (d,): codes of a feature's known values; the next one is "missing".
-    GH: np.ndarray  # (n, 2): the gradient and the weight of each row, see `Grower`.
-    shift: int  # The number of rows has so many bits, below those of the weight.
+    X_binned: np.ndarray  # (n, d): number of thresholds of the feature below each value.
+    by_feature: np.ndarray  # (n, d): X_binned, column after column.
+    n_bins_non_missing: np.ndarray  # (d,): bins of known values; missing values are in the next.
+    grad_hess: np.ndarray  # (n, 2): gradient and weight of each row, see `TreeGrower`.
+    count_bits: int  # Bits of the row count, below those of the weight.
 
 
-class Rules(NamedTuple):
-    """Which trees are grown. None stands for no limit, and for no such rule."""
+class TreeParams(NamedTuple):
+    """Growth parameters of a tree; None means no limit, or no such rule."""
 
     criterion: int = CRITERIA["gini"]
     max_depth: int | None = None
-    min_leaf: int = 1  # Fewest rows of a leaf.
+    min_leaf: int = 1  # Minimum number of rows in a leaf.
     max_leaves: int | None = None  # With a limit, the node of the highest gain is split first.
-    min_decrease: float = 0.0  # Least gain, as part of the weight of all rows.
-    min_weight: int = 1  # Least weight of a leaf.
-    l2: float | None = None  # A leaf is worth -g / (h + l2); None: its g are of two classes.
+    min_decrease: float = 0.0  # Minimum gain, as a fraction of the weight of all rows.
+    min_weight: int = 1  # Minimum weight of a leaf.
+    l2: float | None = None  # Leaf value -g / (h + l2); None: g is from two classes.
     monotone: np.ndarray | None = None  # (d,): the value may only rise (1) or fall (-1).
-    n_drawn: int | None = None  # Features that are drawn for each split.
-    few: int = 0  # Nodes of so many rows have them sorted, instead of a histogram.
+    n_drawn: int | None = None  # Features drawn for each split.
 
 
-class Space(NamedTuple):
-    """What is overwritten when a tree grows. Kernels choose by what is None when they compile."""
+class GrowerBuffers(NamedTuple):
+    """Work arrays of the grower. A field that is None removes its branch at compile time."""
 
     nodes: np.ndarray  # The tree.
-    leaf: np.ndarray  # (n,): each row's node.
-    rows: np.ndarray  # (n,): those of a node stand together, from its start to its stop.
-    spare: np.ndarray  # (n,): rows on their way.
-    ahead: np.ndarray  # (AHEAD,): what was touched.
-    opened: np.ndarray  # Nodes that can be split, on a stack.
-    free: np.ndarray  # Slots of `hist` that no node has, on a stack.
-    bins: np.ndarray  # (bins, 2): the histogram of one feature.
-    found: np.ndarray  # (bins,): the codes of its bins, where empty ones are left out.
-    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, where all are needed.
-    order: np.ndarray | None  # (d, n): `rows` in the order of each feature, where bins are exact.
-    near: np.ndarray | None  # (few,): the rows of a small node in the order of a feature.
-    draws: tuple | None  # Where features are drawn: (1,) of the random numbers, (d,) the features.
+    leaf: np.ndarray  # (n,): node of each row.
+    sample_indices: np.ndarray  # (n,): rows; those of a node are contiguous, from start to stop.
+    spare: np.ndarray  # (n,): rows that go right, during a partition.
+    opened: np.ndarray  # Stack of the nodes that can be split.
+    free: np.ndarray  # Stack of the slots of `hist` in use by no node.
+    bins: np.ndarray  # (bins, 2): histogram of one feature.
+    bin_indices: np.ndarray  # (bins,): bins of a sparse histogram.
+    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, without drawn features.
+    order: np.ndarray | None  # (d, n): sample_indices sorted by each feature, for exact bins.
+    draws: tuple | None  # With drawn features: generator state (1,) and their permutation (d,).
 
 
-# -- sums ---------------------------------------------------------------------------------------
-def rounding(size):
-    """A number that, added to others and taken off again, rounds them to whole multiples of 2^-51
-    of a power of two: sums are then exact, the same in any order, while no part of one is above
-    twice this size."""
-    return math.ldexp(3.0, min(math.frexp(size)[1], MOST_SHIFT))
+# -- reproducible sums --------------------------------------------------------------------------
+def grid_constant(size):
+    """Constant c so that (x + c) - c rounds x to a multiple of 2^-51 times a power of two.
+
+    Sums of such multiples are exact, hence independent of their order, while no partial sum
+    exceeds twice this size.
+    """
+    return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-rounder = jit(rounding, inner=True)  # The same for kernels.
+_grid_constant = jit(grid_constant, inner=True)  # For kernels.
 
 
-def steady_sum(x):
-    """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
-    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+def reproducible_sum(x):
+    """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
+    return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
 
 
-def steady_total(each, pick):
-    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
-    sizes, tops = zip(*each(_size, pick), strict=True)
+def reproducible_total(each, pick):
+    """Sum of pick(block) over all blocks in any order; each(f, *args) lists f(block, *args)."""
+    sizes, tops = zip(*each(_count_and_max, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(sum(sizes) * max(tops))
-        small = rounding(sum(sizes) * (big * 2.0**-52))
-        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
+        coarse = grid_constant(sum(sizes) * max(tops))
+        fine = grid_constant(sum(sizes) * (coarse * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, coarse, fine), axis=0).tolist()
     return high + low if math.isfinite(high) else high
 
 
-def _size(part, pick):
-    """How many numbers there are, and the size of the largest."""
-    x = pick(part)
+def _count_and_max(block, pick):
+    """Number of values, and the largest absolute value."""
+    x = pick(block)
     return x.size, float(np.abs(x).max(initial=0.0))
 
 
-def _rounded_sums(part, pick, big, small):
-    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
-    x = pick(part)
+def _rounded_sums(block, pick, coarse, fine):
+    """Sum of the values on the coarse grid, and of the remainders on the fine one."""
+    x = pick(block)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = (x + big) - big
-        return float(first.sum()), float((((x - first) + small) - small).sum())
+        first = (x + coarse) - coarse
+        return float(first.sum()), float((((x - first) + fine) - fine).sum())
 
 
-def steady(weight):
-    """Weights (n,), rounded so that all sums of some of them are the same in any order."""
-    big = rounding(steady_sum(weight))
-    return (weight + big) - big
+def round_to_grid(weight):
+    """Weights (n,), rounded so that sums over any subset are independent of the order."""
+    c = grid_constant(reproducible_sum(weight))
+    return (weight + c) - c
 
 
 # -- bins ---------------------------------------------------------------------------------------
-def bin_edges(X, max_bins, weight=None):
-    """Thresholds of each feature: midpoints between neighbouring values if there are at most
-    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
+def bin_thresholds(X, max_bins, weight=None):
+    """Thresholds of each feature, d arrays in ascending order.
 
-    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
-    none. Of more than BIN_ROWS rows a part decides where they are.
+    They are midpoints between neighbouring values if there are at most max_bins values (None:
+    always), else between quantiles. Missing values take one of the bins. Quantiles are those of
+    the weights (n,): a row of weight 2 equals two rows, one of weight 0 none. Of more than
+    BIN_SAMPLE_ROWS rows, a sample decides.
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    weight = None if weight is None else steady(weight)
+    weight = None if weight is None else round_to_grid(weight)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    if max_bins is None or len(X) <= BIN_ROWS:
-        return place_edges(X, weight, missing, max_bins)
-    rows = sampled(len(X))
-    some = None if weight is None else weight[rows]
-    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+    if max_bins is None or len(X) <= BIN_SAMPLE_ROWS:
+        return place_thresholds(X, weight, missing, max_bins)
+    rows = sampled_rows(len(X))
+    sample = X[rows], None if weight is None else weight[rows]
+    return place_thresholds(*sample, missing, max_bins, lambda j: distinct(X[:, j], weight))
 
 
-def sampled(n):
-    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
-    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+def sampled_rows(n):
+    """Indices of BIN_SAMPLE_ROWS of n rows: one pseudo-random row per stride."""
+    i, stride = np.arange(BIN_SAMPLE_ROWS), n // BIN_SAMPLE_ROWS
     return i * stride + (i * 2654435761 >> 15) % stride
 
 
 def distinct(values, weight=None):
-    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
-    them; weights have to be steady."""
+    """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
     return _ends_of_runs(values, None if rank is None else weight[rank])
 
 
 def _ends_of_runs(values, weight=None):
-    """The same for values in ascending order, NaN last."""
+    """`distinct` of values in ascending order, NaN last."""
     known = values.size - np.isnan(values[-1:]).sum()
     if known < values.size:
         known = values.size - np.isnan(values).sum()
@@ -404,10 +397,13 @@ def _ends_of_runs(values, weight=None):
     return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
 
 
-def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
-    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
-    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
-    edges = []
+def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
+    """Thresholds by the rows of X; `missing` (d,) marks the features with missing values.
+
+    If X is a sample, whole(j) returns `distinct` of all rows. It is used if the sample has few
+    distinct values, so that none is overlooked.
+    """
+    thresholds = []
     columns = np.array(X.T, order="C")
     if weight is None and n_jobs > 1:
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -418,74 +414,45 @@ def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
         values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
-        cuts = np.arange(max(values.size - 1, 0))
-        bins = math.inf if max_bins is None else max_bins - missing[j]
-        if cuts.size >= bins:
-            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+        last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
+        n_bins = math.inf if max_bins is None else max_bins - missing[j]
+        if last.size >= n_bins:
+            goals = np.arange(1, n_bins) / n_bins * (1.0 - QUANTILE_SLACK)
             goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
-            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
-            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
-        low, high = values[cuts], values[cuts + 1]
+            last = np.searchsorted(ends, goals).clip(max=last.size - 1)
+            last = last[np.diff(last, prepend=-1) > 0]
+        low, high = values[last], values[last + 1]
         middle = 0.5 * low + 0.5 * high
-        edges.append(np.where((low <= middle) & (middle < high), middle, low))
-    return edges
+        thresholds.append(np.where((low <= middle) & (middle < high), middle, low))
+    return thresholds
 
 
-class Bins(NamedTuple):
-    """Where the bins of each of d features end, and what finds the bin of a value."""
-
-    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
-    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
-    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
-    scale: np.ndarray  # (d,): cells for each unit of a value.
-    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
-
-
-def bin_table(edges):
-    """Bins from a list of thresholds; at most 256 bins have a table."""
-    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-    padded = np.full((len(edges), n_codes.max()), np.inf)
-    for j, edge in enumerate(edges):
-        padded[j, : edge.size] = edge
-    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-    with np.errstate(over="ignore"):
-        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
-    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
-        with np.errstate(over="ignore"):
-            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-    return Bins(padded, n_codes, low, scale, table)
+def pad_thresholds(thresholds):
+    """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
+    n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
+    padded = np.full((len(thresholds), n_bins.max()), np.inf)
+    for row, each in zip(padded, thresholds, strict=True):
+        row[: each.size] = each
+    return padded, n_bins
 
 
 @jit(nogil=True)
-def _encode(X, bins, codes):
-    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
-    edges, n_codes, low, scale, table = bins
-    n, d = X.shape
-    for i in range(n):
-        for j in range(d):
-            x = X[i, j]
-            if x != x:
-                codes[i, j] = n_codes[j]
-                continue
-            at = (x - low[j]) * scale[j]
-            cell = 0 if at < 0.0 else BIN_CELLS - 1 if at >= BIN_CELLS else np.int64(at)
-            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
-            while first + 1 < last:  # Rarely: most cells hold one threshold at the most.
-                middle = (first + last) >> 1
-                if x > edges[j, middle]:
-                    first = middle + 1
-                else:
-                    last = middle
-            codes[i, j] = first + (x > edges[j, first])
+def bin_features(X, thresholds, n_bins, X_binned):
+    """Fill X_binned (n, d) by binary search without branches; NaN gets bin n_bins[j]."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            x, first, size = X[i, j], 0, np.int64(n_bins[j])
+            while size > 1:
+                half = size >> 1
+                first += half * (x > thresholds[j, first + half - 1])
+                size -= half
+            X_binned[i, j] = first if x == x else n_bins[j]
 
 
 # -- histograms ---------------------------------------------------------------------------------
 @jit(inner=True)
 def _add(sums, g, h, l2):
-    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
+    """Add a row to a bin. With two classes, each class has its own sum of h: one addition."""
     if l2 is None:
         sums[1 * (g > 0)] += h
     else:
@@ -494,112 +461,92 @@ def _add(sums, g, h, l2):
 
 
 @jit(inner=True)
-def _sums(bins, c, shift, l2):
-    """Sums of g and h in a bin."""
+def _sums(bins, b, count_bits, l2):
+    """Sums of g and h in bin b."""
     if l2 is None:
-        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
+        return (bins[b, 1] >> count_bits) - (bins[b, 0] >> count_bits), bins[b, 0] + bins[b, 1]
     else:
-        return bins[c, 0], bins[c, 1]
+        return bins[b, 0], bins[b, 1]
 
 
 @jit(inner=True)
-def _measure(codes, GH, rows, ahead, hist, node, other, few, l2):
-    """Sums over the rows of a node, per feature and bin; overwrites hist[node.slot], if the node
-    needs it or its larger sibling, whose sums are those of their parent without the node's: it has
-    the parent's slot. The root is its own sibling.
+def _build_histograms(data, sample_indices, hist, node, sibling, l2):
+    """Overwrite hist[node.slot] (d, bins, 2) with the sums over the rows of a node.
 
-    Rows that lie far apart are touched AHEAD at a time first, so that their cache misses overlap.
+    The larger sibling has the slot of the parent: the node's sums are subtracted there. The root
+    is its own sibling. Nothing is done if both are leaves.
     """
     if hist is None:
         return
-    start, stop = node.start, node.stop
-    is_other = other.slot != node.slot and not other.is_leaf and other.stop - other.start > few
-    if not is_other and (node.is_leaf or stop - start <= few):
+    X_binned, grad_hess, is_root = data.X_binned, data.grad_hess, sibling.slot == node.slot
+    if node.is_leaf and (is_root or sibling.is_leaf):
         return
-    n, d = codes.shape
+    n, d = X_binned.shape
     sums = hist[node.slot]
     for j in range(d):
-        for c in range(sums.shape[1]):
-            sums[j, c, 0] = sums[j, c, 1] = 0
-    if stop - start == n:  # All rows, in their order: a sixth of a round of stumps.
+        for b in range(sums.shape[1]):
+            sums[j, b, 0] = sums[j, b, 1] = 0
+    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
         for i in range(n):
-            g, h = GH[i, 0], GH[i, 1]
+            g, h = grad_hess[i, 0], grad_hess[i, 1]
             for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
+                _add(sums[j, X_binned[i, j]], g, h, l2)
         return
-    for first in range(start, stop, AHEAD):
-        last = min(first + AHEAD, stop)
-        if SCATTERED * (stop - start) < n:
-            for k in range(first, last):
-                i = rows[k]
-                ahead[k - first] = GH[i, 0] + codes[i, 0] + codes[i, d - 1]
-        for k in range(first, last):
-            i = rows[k]
-            g, h = GH[i, 0], GH[i, 1]
-            for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
-    if is_other:
-        rest = hist[other.slot]
+    for k in range(node.start, node.stop):
+        i = sample_indices[k]
+        g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
-            for c in range(sums.shape[1]):
-                rest[j, c, 0] -= sums[j, c, 0]
-                rest[j, c, 1] -= sums[j, c, 1]
+            _add(sums[j, X_binned[i, j]], g, h, l2)
+    if not is_root and not sibling.is_leaf:
+        rest = hist[sibling.slot]
+        for j in range(d):
+            for b in range(sums.shape[1]):
+                rest[j, b, 0] -= sums[j, b, 0]
+                rest[j, b, 1] -= sums[j, b, 1]
 
 
 @jit(inner=True)
-def _sort_few(codes, rows, node, j, near):
-    """The node's rows in the order of feature j, by insertion; overwrites near."""
-    for a in range(node.stop - node.start):
-        i, b = rows[node.start + a], a
-        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
-            near[b] = near[b - 1]
-            b -= 1
-        near[b] = i
-
-
-@jit(inner=True)
-def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
-    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
-    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+def _sparse_histogram(data, order, node, j, l2, bins, bin_indices):
+    """Histogram of feature j without empty bins, from the node's rows sorted by it; overwrites
+    bins (m + 1, 2), the last one empty, and bin_indices (m,); returns m."""
     m, last = 0, -1
-    for k in range(start, stop):
-        i = rows[k]
-        if codes[i, j] != last:
-            last = codes[i, j]
-            found[m] = last
+    for k in range(node.start, node.stop):
+        i = order[k]
+        if data.X_binned[i, j] != last:
+            last = data.X_binned[i, j]
+            bin_indices[m] = last
             bins[m, 0] = bins[m, 1] = 0
             m += 1
-        _add(bins[m - 1], GH[i, 0], GH[i, 1], l2)
+        _add(bins[m - 1], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
     bins[m, 0] = bins[m, 1] = 0
     return m
 
 
 @jit(inner=True)
-def _fill(codes, GH, rows, node, j, m, l2, bins):
-    """Histogram of one feature; overwrites bins (m + 1, 2)."""
-    for c in range(m + 1):
-        bins[c, 0] = bins[c, 1] = 0
+def _feature_histogram(data, sample_indices, node, j, l2, bins):
+    """Histogram of feature j over the node's rows; overwrites bins (m + 1, 2)."""
+    for b in range(data.n_bins_non_missing[j] + 1):
+        bins[b, 0] = bins[b, 1] = 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        _add(bins[codes[i, j]], GH[i, 0], GH[i, 1], l2)
+        i = sample_indices[k]
+        _add(bins[data.X_binned[i, j]], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
 
 
 # -- splits -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _output(g, h, l2, node):
-    """Best value of a leaf within the bounds of the node."""
+def _leaf_value(g, h, l2, node):
+    """Leaf value -g / (h + l2), clipped to the bounds of the node."""
     return min(max(-g / (h + l2), node.low), node.high)
 
 
 @jit(inner=True)
 def _impurity(g, h, criterion, l2, monotone, node):
-    """Impurity of rows of a node times their weight h; g is the difference of the classes' weights.
-    With l2: the least of g v + (h + l2) v^2 / 2."""
+    """h times the impurity of classes with weight difference g; l2: min g v + (h + l2) v^2 / 2."""
     if l2 is not None:
         if monotone is None:
             return -0.5 * g * g / (h + l2)
         else:
-            v = _output(g, h, l2, node)
+            v = _leaf_value(g, h, l2, node)
             return (g + 0.5 * (h + l2) * v) * v
     else:
         if criterion == 0:
@@ -607,47 +554,48 @@ def _impurity(g, h, criterion, l2, monotone, node):
         if criterion == 1:
             return 0.5 * (h - g * g / h)
         total = 0.0
-        for part in (0.5 * (h - g), 0.5 * (h + g)):
-            if part > 0.0:
-                total -= part * math.log2(part / h)
+        for weight in (0.5 * (h - g), 0.5 * (h + g)):
+            if weight > 0.0:
+                total -= weight * math.log2(weight / h)
         return total
 
 
 @jit(inner=True)
-def _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
-    """Whether a cut would make the value fall where it may only rise, or rise where only fall."""
+def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
+    """Return True if a split of feature j violates its monotonicity constraint."""
     if monotone is None:
         return False
     else:
-        return monotone[j] * (_output(gr, hr, l2, node) - _output(gl, hl, l2, node)) < 0.0
+        rise = _leaf_value(gr, hr, l2, node) - _leaf_value(gl, hl, l2, node)
+        return monotone[j] * rise < 0.0
 
 
 @jit(inner=True)
-def _scan(bins, m, node, shift, rules, j):
-    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
+def _best_split_of_feature(bins, m, node, count_bits, params, j):
+    """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
-    there (if there are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
+    are none: whether most of the weight does), and the sums on the left.
     """
-    criterion, l2, monotone = rules.criterion, rules.l2, rules.monotone
+    criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
-    weight, mask = float(h >> shift), (1 << shift) - 1
+    weight, mask = float(h >> count_bits), (1 << count_bits) - 1
     parent = _impurity(float(g), weight, criterion, l2, monotone, node)
     tie = GAIN_TIE * weight
-    best = -weight if l2 is None else 0.0  # With l2 a cut has to pay.
-    cut, missing_left = -1, 0
+    best = -weight if l2 is None else 0.0  # With l2 the gain must be positive.
+    split, missing_left = -1, 0
     best_g, best_h = g, h
-    missing_g, missing_h = _sums(bins, m, shift, l2)
+    missing_g, missing_h = _sums(bins, m, count_bits, l2)
     for side in range(2 if missing_h > 0 else 1):
         left_g, left_h = side * missing_g, side * missing_h
-        for c in range(m):
-            bin_g, bin_h = _sums(bins, c, shift, l2)
+        for b in range(m):
+            bin_g, bin_h = _sums(bins, b, count_bits, l2)
             left_g += bin_g
             left_h += bin_h
-            wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bin_h == 0 or wl < rules.min_weight or wr < rules.min_weight:
+            wl, wr = left_h >> count_bits, (h - left_h) >> count_bits
+            if bin_h == 0 or wl < params.min_weight or wr < params.min_weight:
                 continue
-            if (left_h & mask) < rules.min_leaf or ((h - left_h) & mask) < rules.min_leaf:
+            if (left_h & mask) < params.min_leaf or ((h - left_h) & mask) < params.min_leaf:
                 continue
             gl, hl = float(left_g), float(wl)
             gr, hr = float(g - left_g), float(wr)
@@ -655,21 +603,21 @@ def _scan(bins, m, node, shift, rules, j):
             gain -= _impurity(gr, hr, criterion, l2, monotone, node)
             if l2 is not None:
                 tie = GAIN_TIE * (gain - parent)
-            if _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
+            if _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
                 continue
             if gain > best + tie:
-                best, cut, missing_left = gain, c, side
+                best, split, missing_left = gain, b, side
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
-        missing_left = int(2 * (best_h >> shift) >= h >> shift)
-    if cut >= 0 and best < 0.0:
-        best = 0.0  # It was rounding.
-    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+        missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
+    if split >= 0 and best < 0.0:
+        best = 0.0  # Negative by rounding only.
+    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
 
 
 @jit(inner=True)
 def _random_below(state, m):
-    """A random number from 0 to m - 1, by xorshift64*."""
+    """Random integer from 0 to m - 1, by xorshift64*; overwrites state (1,)."""
     x = state[0]
     x ^= x >> XORSHIFT[0]
     x ^= x << XORSHIFT[1]
@@ -677,14 +625,14 @@ def _random_below(state, m):
     state[0] = x
     bits, mask, one = HALF
     high, low = x >> bits, x & mask
-    # The upper half of the product, modulo 2^64, of x and the factor: no part of it overflows.
+    # Upper half of the product x * factor modulo 2^64; no term overflows.
     half = (high * FACTOR[1] & mask) + (low * FACTOR[0] & mask) + (low * FACTOR[1] >> bits)
     return (np.int64((half & mask) >> one) * m) >> 31
 
 
 @jit(inner=True)
-def _feature(draws, a, d, is_new):
-    """The feature that is looked at as number a of d; a new one is drawn of those left."""
+def _candidate_feature(draws, a, d, is_new):
+    """Feature at position a of d; if features are drawn, a new one is drawn without replacement."""
     if draws is None:
         return a
     else:
@@ -696,8 +644,8 @@ def _feature(draws, a, d, is_new):
 
 
 @jit(inner=True)
-def _tie(gain, g, weight, l2):
-    """By how much the gains of two features may differ and yet be equal."""
+def _gain_tie(gain, g, weight, l2):
+    """Largest difference at which the gains of two features count as equal."""
     if l2 is None:
         return GAIN_TIE * weight
     else:
@@ -705,118 +653,116 @@ def _tie(gain, g, weight, l2):
 
 
 @jit(inner=True)
-def _code(bins, m, cut, n_codes, found, is_condensed, shift, l2):
-    """The last code on the left of a cut: in the middle of the bins without rows, if there are any
-    and the rows are of two classes. Known values against the missing ones: all codes."""
-    right, code = cut + 1, found[cut] if is_condensed else cut
-    while right < m and _sums(bins, right, shift, l2)[1] == 0:
+def _split_bin(bins, m, split, n_bins, bin_indices, is_sparse, count_bits, l2):
+    """Last bin on the left of a split: the middle of the empty bins beside it for two classes, the
+    last bin of all if known values are split from missing ones."""
+    right, last_left = split + 1, bin_indices[split] if is_sparse else split
+    while right < m and _sums(bins, right, count_bits, l2)[1] == 0:
         right += 1
     if right == m:
-        return n_codes - 1
+        return n_bins - 1
     if l2 is not None:
-        return code
-    last = found[right] if is_condensed else right
-    return max(code, (code + last - 1) >> 1)
+        return last_left
+    first_right = bin_indices[right] if is_sparse else right
+    return max(last_left, (last_left + first_right - 1) >> 1)
 
 
 @jit(inner=True)
-def _find(data, rules, node, rows, bins, found, hist, order, near, draws):
-    """Write the best split over all features into the node, or over the first n_drawn in random
-    order that can be split; its gain is -1 where there is none.
+def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, order, draws):
+    """Write the best split of a node into it; the gain is -1 if there is none.
 
-    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
-    least average gain, the ratio of the gain and the entropy of the cut decides.
+    With drawn features, the first n_drawn in random order that can be split are compared. Gain
+    ratio as in C4.5: each feature is split at its highest gain; among the features of at least
+    average gain, the ratio of the gain to the entropy of the split decides.
     """
-    codes, GH, n_codes = data.codes, data.GH, data.n_codes
-    shift, l2 = data.shift, rules.l2
-    weight, is_ratio = float(node.h >> shift), rules.criterion == 3
-    is_few = node.stop - node.start <= rules.few
-    is_condensed = is_few or order is not None
+    count_bits, l2, n_bins = data.count_bits, params.l2, data.n_bins_non_missing
+    weight, is_ratio = float(node.h >> count_bits), params.criterion == 3
+    is_sparse = order is not None
     node.gain = best = -1.0
     total, candidates = 0.0, 0
-    n_seen = d = codes.shape[1]
+    n_seen = d = data.X_binned.shape[1]
     for turn in range(2 if is_ratio else 1):
         for a in range(n_seen):
-            if turn == 0 and candidates == rules.n_drawn:
+            if turn == 0 and candidates == params.n_drawn:
                 n_seen = a
                 break
-            j = _feature(draws, a, d, turn == 0)
+            j = _candidate_feature(draws, a, d, turn == 0)
 
-            # Its histogram, of m bins with known values; the next bin has the missing ones.
-            sums, m = bins, n_codes[j]
-            if near is not None and is_few:
-                _sort_few(codes, rows, node, j, near)
-                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
-            elif order is not None:
-                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
+            # Its histogram: m bins of known values, then the bin of missing values.
+            sums, m = bins, n_bins[j]
+            if order is not None:
+                m = _sparse_histogram(data, order[j], node, j, l2, bins, bin_indices)
+                m -= bin_indices[m - 1] == n_bins[j]
             elif draws is not None:
-                _fill(codes, GH, rows, node, j, m, l2, bins)
+                _feature_histogram(data, sample_indices, node, j, l2, bins)
             elif hist is not None:
                 sums = hist[node.slot, j]
-            if is_condensed:
-                m -= found[m - 1] == n_codes[j]
 
-            # Its best cut, and how good that is.
-            gain, cut, missing_left, left_g, left_h = _scan(sums, m, node, shift, rules, j)
+            # Its best split, and the score of that.
+            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+                sums, m, node, count_bits, params, j
+            )
             if gain < 0.0:
                 continue
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _tie(gain, float(node.g), weight, l2)
+            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
-                balance, tie = weight - 2.0 * float(left_h >> shift), GAIN_TIE
-                entropy = _impurity(balance, weight, rules.criterion, l2, rules.monotone, node)
+                balance, tie = weight - 2.0 * float(left_h >> count_bits), GAIN_TIE
+                entropy = _impurity(balance, weight, params.criterion, l2, params.monotone, node)
                 is_good = gain >= total / candidates - GAIN_TIE * weight
                 score = gain / entropy if is_good else -1.0
             if score > best + tie or best < 0.0 <= score:
                 best = score
                 node.gain, node.feature, node.missing_left = gain, j, missing_left
                 node.left_g, node.left_h = left_g, left_h
-                node.code = _code(sums, m, cut, n_codes[j], found, is_condensed, shift, l2)
+                node.split_bin = _split_bin(
+                    sums, m, split, n_bins[j], bin_indices, is_sparse, count_bits, l2
+                )
 
 
 # -- growth -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _plant(GH, rows, n_rows, shift, rules, root):
-    """Make the root, of the first n_rows of rows."""
+def _make_root(data, sample_indices, n_rows, params, root):
+    """Make the root from the first n_rows of sample_indices."""
+    grad_hess = data.grad_hess
     g = h = np.int64(0)
     for a in range(n_rows):
-        i = a if n_rows == GH.shape[0] else rows[a]
-        g += GH[i, 0]
-        h += GH[i, 1]
+        i = a if n_rows == grad_hess.shape[0] else sample_indices[a]
+        g += grad_hess[i, 0]
+        h += grad_hess[i, 1]
     root.g, root.h = g, h
     root.start, root.stop = 0, n_rows
-    root.depth = root.child = root.is_cut = 0
+    root.depth = root.child = root.is_pruned = 0
     root.low, root.high = -math.inf, math.inf
-    weight = h >> shift
-    root.is_leaf = rules.max_depth == 0 or weight == 0 or (rules.l2 is None and abs(g) == weight)
+    weight = h >> data.count_bits
+    root.is_leaf = params.max_depth == 0 or weight == 0 or (params.l2 is None and abs(g) == weight)
 
 
 @jit(inner=True)
-def _open(node, left, right, shift, rules):
+def _make_children(node, left, right, count_bits, params):
     """Make the children of a node that has a split."""
     left.g, left.h = node.left_g, node.left_h
     right.g, right.h = node.g - node.left_g, node.h - node.left_h
     for child in (left, right):
         child.depth = node.depth + 1
-        child.child = child.is_cut = 0
+        child.child = child.is_pruned = 0
         child.low, child.high = node.low, node.high
-        is_pure = rules.l2 is None and abs(child.g) == child.h >> shift
-        is_small = (child.h & ((1 << shift) - 1)) < 2 * rules.min_leaf
-        child.is_leaf = child.depth == rules.max_depth or is_small or is_pure
-    _bound(node, left, right, shift, rules.l2, rules.monotone)
+        is_pure = params.l2 is None and abs(child.g) == child.h >> count_bits
+        is_small = (child.h & ((1 << count_bits) - 1)) < 2 * params.min_leaf
+        child.is_leaf = child.depth == params.max_depth or is_small or is_pure
+    _bound_children(node, left, right, count_bits, params.l2, params.monotone)
 
 
 @jit(inner=True)
-def _bound(node, left, right, shift, l2, monotone):
-    """Keep the values below the children apart where they may only rise or fall with the feature of
-    the node: at the middle of the children's own values."""
+def _bound_children(node, left, right, count_bits, l2, monotone):
+    """Separate the leaf values below two children of a monotone split at their mean value."""
     if monotone is not None and monotone[node.feature] != 0:
-        middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, node)
-        middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, node)
+        middle = 0.5 * _leaf_value(float(left.g), float(left.h >> count_bits), l2, node)
+        middle += 0.5 * _leaf_value(float(right.g), float(right.h >> count_bits), l2, node)
         if monotone[node.feature] > 0:
             left.high = right.low = middle
         else:
@@ -824,115 +770,113 @@ def _bound(node, left, right, shift, l2, monotone):
 
 
 @jit(inner=True)
-def _partition(by_feature, rows, spare, node, missing):
-    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
-    j, code, missing_left = node.feature, node.code, node.missing_left
+def _partition(by_feature, sample_indices, spare, node, missing):
+    """Move the node's rows that go left to the front, in stable order; return where they end."""
+    j, split_bin, missing_left = node.feature, node.split_bin, node.missing_left
     left, right = node.start, 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        c = by_feature[i, j]
-        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
-        rows[left] = i
+        i = sample_indices[k]
+        b = by_feature[i, j]
+        goes_left = (b <= split_bin) | ((b == missing) & (missing_left == 1))
+        sample_indices[left] = i
         spare[right] = i
         left += goes_left
         right += 1 - goes_left
     for k in range(right):
-        rows[left + k] = spare[k]
+        sample_indices[left + k] = spare[k]
     return left
 
 
 @jit(inner=True)
-def _part_orders(by_feature, order, spare, node, missing):
-    """The same for the rows in the order of each feature, where there are such."""
+def _partition_orders(by_feature, order, spare, node, missing):
+    """Partition the rows of a node in the order of each feature, for exact bins."""
     if order is not None:
         for j in range(order.shape[0]):
             _partition(by_feature, order[j], spare, node, missing)
 
 
 @jit(inner=True)
-def _settle(leaf, rows, node, k):
-    """Node k is the leaf of its rows."""
+def _assign_leaf(leaf, sample_indices, node, k):
+    """Set leaf (n,) to k for the rows of node k."""
     for a in range(node.start, node.stop):
-        leaf[rows[a]] = k
+        leaf[sample_indices[a]] = k
 
 
 @jit(inner=True)
-def _settle_children(by_feature, leaf, rows, node, missing):
-    """Both children are leaves: their rows need not be parted."""
-    j, code, to_left = node.feature, node.code, node.missing_left == 1
+def _assign_children(by_feature, leaf, sample_indices, node, missing):
+    """Set leaf (n,) for the rows of a node whose children are both leaves, without a partition."""
+    j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
     child, is_whole = node.child, node.stop - node.start == leaf.size
     for a in range(node.start, node.stop):
-        i = a if is_whole else rows[a]
-        c = by_feature[i, j]
-        leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+        i = a if is_whole else sample_indices[a]
+        b = by_feature[i, j]
+        leaf[i] = child + 1 - ((b <= split_bin) | ((b == missing) & to_left))
 
 
 @jit(nogil=True)
-def _grow(data, rules, space, n_rows):
-    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
-    returns the number of nodes.
+def _grow(data, params, buffers, n_rows):
+    """Grow a tree on the first n_rows of sample_indices; return the number of nodes.
 
-    Of two siblings only the smaller one's histogram is built. The smaller is split first: then
-    log2(n) + 2 histograms are enough. With max_leaves > 0 the highest gain comes first, and as many
-    histograms as leaves are needed. Where features are drawn, or rows are few, features get
-    histograms one at a time.
+    Overwrites nodes and the leaf of each of these rows. Only the smaller one of two siblings has
+    its histogram built. It is split first: then log2(n) + 2 histograms are enough. With
+    max_leaves > 0 the highest gain comes first, and each leaf needs a histogram. If features are
+    drawn, or bins are exact, histograms are built one feature at a time.
     """
-    data, rules, space = Data(*data), Rules(*rules), Space(*space)
-    nodes, opened, free = space.nodes, space.opened, space.free
-    rows, leaf, ahead = space.rows, space.leaf, space.ahead
-    codes, by_feature, GH = data.codes, data.by_feature, data.GH
+    data, params, buffers = BinnedData(*data), TreeParams(*params), GrowerBuffers(*buffers)
+    nodes, opened, free = buffers.nodes, buffers.opened, buffers.free
+    sample_indices, leaf, by_feature = buffers.sample_indices, buffers.leaf, data.by_feature
     for a in range(free.size):
         free[a] = a
     n_nodes, n_open, n_free = 1, 0, free.size - 1
-    _plant(GH, rows, n_rows, data.shift, rules, nodes[0])
+    _make_root(data, sample_indices, n_rows, params, nodes[0])
     nodes[0].slot = n_free
-    min_gain = rules.min_decrease * float(nodes[0].h >> data.shift)
+    min_gain = params.min_decrease * float(nodes[0].h >> data.count_bits)
     small, large = 0, -1  # The new nodes; -1: none.
     while True:
-        # Find the best split of each new node: it is open if there is one, else a leaf.
+        # Find the best split of each new node. It is open if there is one, else a leaf.
         if small >= 0:
-            node, other = nodes[small], nodes[max(large, 0)]
-            _measure(codes, GH, rows, ahead, space.hist, node, other, rules.few, rules.l2)
+            node, sibling = nodes[small], nodes[max(large, 0)]
+            _build_histograms(data, sample_indices, buffers.hist, node, sibling, params.l2)
         for k in (large, small):
             if k < 0:
                 continue
             node = nodes[k]
             if not node.is_leaf:
-                _find(
-                    data, rules, node, rows, space.bins, space.found, space.hist, space.order,
-                    space.near, space.draws,
+                _best_split(
+                    data, params, node, sample_indices, buffers.bins, buffers.bin_indices,
+                    buffers.hist, buffers.order, buffers.draws,
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
-                _settle(leaf, rows, node, k)
+                _assign_leaf(leaf, sample_indices, node, k)
                 free[n_free] = node.slot
                 n_free += 1
             else:
                 opened[n_open] = k
                 n_open += 1
-        if n_open == 0 or n_nodes == 2 * rules.max_leaves - 1:
+        if n_open == 0 or n_nodes == 2 * params.max_leaves - 1:
             break
 
-        # Open the node that was found last, or the one of the highest gain.
+        # Take the last open node, or the one of the highest gain, and make its children.
         n_open -= 1
-        for a in range(n_open if rules.max_leaves > 0 else 0):
+        for a in range(n_open if params.max_leaves > 0 else 0):
             if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
                 opened[a], opened[n_open] = opened[n_open], opened[a]
         node, left, right = nodes[opened[n_open]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
         n_nodes += 2
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
+        _make_children(node, left, right, data.count_bits, params)
+        missing = data.n_bins_non_missing[node.feature]
 
-        # Part its rows, which two leaves do not need.
+        # Partition its rows, unless both children are leaves.
         if left.is_leaf and right.is_leaf:
-            _settle_children(by_feature, leaf, rows, node, missing)
+            _assign_children(by_feature, leaf, sample_indices, node, missing)
             free[n_free] = node.slot
             n_free += 1
             small = large = -1
         else:
-            middle = _partition(by_feature, rows, space.spare, node, missing)
-            _part_orders(by_feature, space.order, space.spare, node, missing)
+            middle = _partition(by_feature, sample_indices, buffers.spare, node, missing)
+            _partition_orders(by_feature, buffers.order, buffers.spare, node, missing)
             left.start, right.stop = node.start, node.stop
             left.stop = right.start = middle
             small = node.child + (middle - node.start > node.stop - middle)
@@ -940,17 +884,19 @@ def _grow(data, rules, space, n_rows):
             n_free -= 1
             nodes[small].slot, nodes[large].slot = free[n_free], node.slot
 
-    for a in range(n_open):  # There are enough leaves: what is open is one, too.
+    for a in range(n_open):  # There are max_leaves leaves: open nodes become leaves, too.
         k = np.int64(opened[a])
         nodes[k].is_leaf = 1
-        _settle(leaf, rows, nodes[k], k)
+        _assign_leaf(leaf, sample_indices, nodes[k], k)
     return n_nodes
 
 
 # -- finished trees -----------------------------------------------------------------------------
 def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
-    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
+
+    It is exact for no errors, the normal approximation from 1 on, and linear in between.
+    """
     many = np.maximum(wrong, 1.0)
     half = np.minimum(many + 0.5, weight)
     spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
@@ -960,14 +906,16 @@ def _pessimistic(wrong, weight):
     return np.where(wrong >= 1.0, many, none + wrong * (many - none))
 
 
-def prune(nodes, shift):
-    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
-    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
-    weight = (nodes["h"] >> shift).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # What a unit of weight stands for.
+def prune(nodes, count_bits):
+    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
+
+    The nodes below are marked as pruned and take its sums, since rows still refer to them.
+    """
+    weight = (nodes["h"] >> count_bits).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
     errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_cut"
-    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    names = "g", "h", "child", "is_leaf", "is_pruned"
+    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
     for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
         if not is_leaf[k]:
             below = errors[child[k]] + errors[child[k] + 1]
@@ -975,155 +923,145 @@ def prune(nodes, shift):
     for k in range(len(nodes)):
         if is_leaf[k] and child[k]:
             for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
 
 
-class Grower:
-    """Grows trees on the rows of X, cut into at most max_bins bins a feature (None: exact ones).
+class TreeGrower:
+    """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 
-    data : GH (n, 2) is to be filled before `grow`, with whole numbers, so that sums are exact in
-        any order: the gradient -w y, and the weight w times 2^shift plus the number of rows that it
-        stands for. The sum of all w may be up to `full`. With an l2, of gradient boosting, they are
+    data : grad_hess (n, 2) must be filled before `grow`, with integers, so that sums are exact in
+        any order: the gradient -w y, and the weight w times 2^count_bits plus the number of rows it
+        stands for. The sum of all w is at most `full`. With l2, as in gradient boosting, these are
         the first and second derivatives of a loss instead
-    rules : of all trees; l2 and min_weight may change from one to the next
-    space : after `grow`, `leaf` has each row's node among those of the tree. Where features are
-        drawn, `draws` are to be set before
-    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
-    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
+    params : of all trees; l2 and min_weight may change from one tree to the next
+    buffers : after `grow`, `leaf` has the node of each row. If features are drawn, `draws` must be
+        set before
+    weight : None, or weights (n,) for the quantiles of `bin_thresholds`
+    max_rows : rows that grad_hess may stand for, if they are more than n: rows drawn repeatedly
     """
 
-    def __init__(self, X, max_bins, rules, weight=None, most=0):
-        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        bins = bin_table(edges)
-        self.edges, n_codes = bins.edges, bins.n_codes
+    def __init__(self, X, max_bins, params, weight=None, max_rows=0):
+        n, d = X.shape
+        self.thresholds, n_bins = pad_thresholds(bin_thresholds(X, max_bins, weight))
+        X_binned, self.order = np.empty((n, d), np.int32 if max_bins is None else np.uint8), None
+        bin_features(X, self.thresholds, n_bins, X_binned)
+        by_feature = np.asfortranarray(X_binned)
         if max_bins is None:
-            codes, self.order = self._rank(X, edges, n_codes)
-        else:
-            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
-            with np.errstate(over="ignore"):
-                _encode(X, tuple(bins), codes)
-        by_feature = np.asfortranarray(codes)
-        self.is_drawn = rules.n_drawn is not None
-        self.most = max(n, most)
-        shift = self.most.bit_length()
-        self.full = 2.0 ** (SUM_BITS - shift)
-        self.data = Data(by_feature if self.is_drawn else codes, by_feature, n_codes, None, shift)
-        self.rules = rules._replace(
-            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0,
-            n_drawn=rules.n_drawn if self.is_drawn else d,
+            self.order = np.argsort(by_feature.T, axis=1, kind="stable").astype(np.int32)
+        self.is_drawn = params.n_drawn is not None
+        self.max_rows = max(n, max_rows)
+        count_bits = self.max_rows.bit_length()
+        self.full = 2.0 ** (SUM_BITS - count_bits)
+        is_by_feature = self.is_drawn or max_bins is None
+        self.data = BinnedData(
+            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
+        )
+        self.params = params._replace(
+            max_depth=n if params.max_depth is None else min(params.max_depth, n),
+            max_leaves=params.max_leaves or 0,
+            n_drawn=params.n_drawn if self.is_drawn else d,
         )
         self.columns = None
         self._allocate()
 
     def _allocate(self):
-        """Space to grow trees in."""
-        (n, d), rules = self.data.codes.shape, self.rules
-        is_exact = self.order is not None
-        leaves = min(n, self.most // rules.min_leaf, 2 ** min(rules.max_depth, 31))
-        leaves = max(1, min(leaves, rules.max_leaves or n))
-        slots = leaves if rules.max_leaves else min(n.bit_length() + 2, rules.max_depth)
+        """Allocate the buffers."""
+        (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
+        leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
+        leaves = max(1, min(leaves, params.max_leaves or n))
+        slots = leaves if params.max_leaves else min(n.bit_length() + 2, params.max_depth)
         slots = max(1, slots)
-        bins = n + 1 if is_exact else int(self.data.n_codes.max()) + 1
-        is_sorted = not is_exact and rules.criterion < 2 and rules.max_depth > 1
-        few = bins // SORTED if is_sorted else 0  # Logarithms cost more than histograms.
-        self.data = self.data._replace(GH=np.empty((n, 2), dtype=np.int64))
-        self.rules = rules._replace(few=few)
-        self.space = Space(
+        bins = n + 1 if is_exact else int(self.data.n_bins_non_missing.max()) + 1
+        self.data = self.data._replace(grad_hess=np.empty((n, 2), dtype=np.int64))
+        self.buffers = GrowerBuffers(
             nodes=np.zeros(2 * leaves - 1, dtype=GROWING),
             leaf=np.empty(n, dtype=np.int32),
-            rows=np.arange(n, dtype=np.int32),
+            sample_indices=np.arange(n, dtype=np.int32),
             spare=np.empty(n, dtype=np.int32),
-            ahead=np.empty(AHEAD, dtype=np.int64),
             opened=np.empty(slots, dtype=np.int32),
             free=np.empty(slots, dtype=np.int32),
             bins=np.empty((bins, 2), dtype=np.int64),
-            found=np.empty(bins, dtype=np.int32),
+            bin_indices=np.empty(bins, dtype=np.int32),
             hist=None if is_exact or self.is_drawn else np.empty((slots, d, bins, 2), np.int64),
             order=None,
-            near=np.empty(few, dtype=np.int32) if is_sorted else None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # Whether `rows` are in their order.
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
-        """A grower with space of its own, for another thread, on all features or on a part."""
+        """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
-            data, rules = self.data, self.rules
-            layout = "C" if data.codes.flags.c_contiguous else "F"
-            codes = np.array(data.codes[:, columns], order=layout)
+            data, params = self.data, self.params
+            layout = "C" if data.X_binned.flags.c_contiguous else "F"
+            X_binned = np.array(data.X_binned[:, columns], order=layout)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
             twin.data = data._replace(
-                codes=codes, by_feature=np.asfortranarray(codes), n_codes=data.n_codes[columns]
-            )
-            if rules.monotone is not None:
-                twin.rules = rules._replace(monotone=rules.monotone[columns])
+                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
+                n_bins_non_missing=data.n_bins_non_missing[columns],
+            )  # fmt: skip
+            if params.monotone is not None:
+                twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
         return twin
 
-    def _rank(self, X, edges, n_codes):
-        """Codes of exact bins, column after column, and the rows in the order of each feature."""
-        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
-        for j, column in enumerate(X.T):
-            codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
-            order[j] = np.argsort(codes[j], kind="stable")
-        return codes.T, order
-
     def unit(self, size):
-        """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
+        """Power of two that scales numbers of this sum to integers within `full`."""
         return math.ldexp(self.full, -math.frexp(size)[1])
 
     def grow(self, rows=None):
-        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
-        collected for `pack`."""
-        space, order = self.space, self.order
+        """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
+        buffers, order = self.buffers, self.order
         if rows is not None:
-            space.rows[: len(rows)] = rows
+            buffers.sample_indices[: len(rows)] = rows
         elif not self.in_order:
-            space.rows[:] = np.arange(len(space.rows))
-        self.in_order = rows is None and self.rules.max_depth <= 1  # The root's are never moved.
+            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             if rows is not None:
                 chosen = np.zeros(order.shape[1], dtype=bool)
                 chosen[rows] = True
                 order = order[chosen[order]].reshape(len(order), -1)
-            space = space._replace(order=order.copy() if rows is None else order)
-        n_rows = len(space.rows) if rows is None else len(rows)
-        # As tuples: NamedTuples of one name in several files would each time be looked up anew.
-        count = _grow(tuple(self.data), tuple(self.rules), tuple(space), n_rows)
-        nodes = space.nodes[:count].copy()
+            buffers = buffers._replace(order=order.copy() if rows is None else order)
+        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+        # As tuples: Numba would look up NamedTuples of one name in several files at every call.
+        count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
+        nodes = buffers.nodes[:count].copy()
         if self.columns is not None:
             nodes["feature"] = self.columns[nodes["feature"]]
         return nodes
 
-    def pack(self, trees):
-        """Finished trees, one after the other, and where each starts; the last start is the end."""
-        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
-        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+    def finalize(self, trees):
+        """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
+        nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_cut"] == 0
-        place = np.cumsum(keep) - keep  # The place of a node among those kept.
+        keep = nodes["is_pruned"] == 0
+        place = np.cumsum(keep) - keep  # Position of a node among those kept.
         starts = np.append(place, keep.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
-        weight, inner = nodes["h"] >> self.data.shift, nodes["is_leaf"] == 0
-        packed = np.zeros(len(nodes), dtype=NODE)
-        packed["value"] = -nodes["g"] / (weight + (self.rules.l2 or 0.0))
-        if self.rules.monotone is not None:
-            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
-        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
-        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
-        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
+        finished = np.zeros(len(nodes), dtype=NODE)
+        finished["value"] = -nodes["g"] / (weight + (self.params.l2 or 0.0))
+        if self.params.monotone is not None:
+            finished["value"] = np.clip(finished["value"], nodes["low"], nodes["high"])
+        finished["threshold"] = self.thresholds[nodes["feature"], nodes["split_bin"]]
+        finished["gain"], finished["child"] = nodes["gain"] / weight[first[tree]], child
+        finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
-            packed[name][~inner] = 0
-        return packed[keep], starts
+            finished[name][~inner] = 0
+        return finished[keep], starts
+
+
+def join_trees(trees):
+    """Nodes of all trees in one array; the start of each tree, and the end."""
+    nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(trees[0].dtype)
+    return nodes, np.cumsum([0, *map(len, trees)], dtype=np.int64)
 
 
 def check_trees(nodes, starts, n_features):
-    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
-    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
+    """Return True if kernels can walk these trees safely; leaves need a valid feature, too."""
     if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
         return False
     sizes = np.diff(starts)
@@ -1133,15 +1071,15 @@ def check_trees(nodes, starts, n_features):
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
     numbers = nodes["value"], nodes["gain"]
-    good = (child == 0) | (place < child) & (child < size - 1)
-    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
-    return bool(good.all())
+    is_valid = (child == 0) | (place < child) & (child < size - 1)
+    is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
+    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    return bool(is_valid.all())
 
 
 @jit(nogil=True)
 def _add_trees(nodes, starts, weights, X, out):
-    """out (n,) += sum over the trees of weight times value."""
+    """out (n,) += sum over the trees of weight * value, row by row."""
     for i in range(X.shape[0]):
         total = out[i]
         for t in range(weights.size):
@@ -1156,13 +1094,16 @@ def _add_trees(nodes, starts, weights, X, out):
 
 @jit(nogil=True)
 def _add_deep_trees(nodes, starts, weights, X, out):
-    """The same in another order: half the time for deep trees, three times for stumps."""
-    at = np.empty(ABREAST, dtype=np.int64)
-    for chunk in range(0, X.shape[0], DEEP_ROWS):
-        end = min(chunk + DEEP_ROWS, X.shape[0])
+    """out (n,) += weight * value, tree by tree over chunks of rows.
+
+    Takes half the time of `_add_trees` on deep trees, three times on stumps.
+    """
+    at = np.empty(INTERLEAVED_ROWS, dtype=np.int64)
+    for chunk in range(0, X.shape[0], CHUNK_ROWS):
+        end = min(chunk + CHUNK_ROWS, X.shape[0])
         for t in range(weights.size):
-            for first in range(chunk, end, ABREAST):
-                m, is_inner = min(ABREAST, end - first), True
+            for first in range(chunk, end, INTERLEAVED_ROWS):
+                m, is_inner = min(INTERLEAVED_ROWS, end - first), True
                 for a in range(m):
                     at[a] = starts[t]
                 while is_inner:
@@ -1178,19 +1119,17 @@ def _add_deep_trees(nodes, starts, weights, X, out):
 
 
 def sum_trees(nodes, starts, weights, X, n_jobs=1):
-    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    """Sum over the trees of weight * value, (n,), on at most n_jobs threads."""
     out = np.zeros(X.shape[0])
-    add = _add_trees if nodes.size < DEEP else _add_deep_trees
-    n_jobs = max(1, min(n_jobs, out.size * weights.size // WALKS_A_THREAD))
+    add = _add_trees if nodes.size < DEEP_NODES else _add_deep_trees
+    n_jobs = max(1, min(n_jobs, out.size * weights.size // MIN_VISITS_PER_THREAD))
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
-    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
-        for job in jobs:
-            job.result()
+        rows = map(slice, ends[:-1], ends[1:])
+        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
     return out
 
 
@@ -1512,9 +1451,12 @@ class _Estimator:
 
 
 # >>> shared: rows 2
-class Rows:
-    """All rows as one block, in memory: X, their target (-1 and +1, or numbers) and weight. It has
-    the protocol of solvers/rows, which has blocks of threads, of files and on other machines."""
+class SingleBlock:
+    """All rows as one row block in memory, with the protocol of solvers/rows.
+
+    target holds -1 and +1, or numbers. Other row blocks, of threads, files and clusters, are in
+    solvers/rows.
+    """
 
     start = 0
 
@@ -1522,22 +1464,22 @@ class Rows:
         self.X, self.target, self.weight, self.shape = X, target, weight, X.shape
 
     def allocate(self, name, shape, dtype=np.float64):
-        """An array of zeros that is kept as an attribute."""
+        """Set the attribute `name` to an array of zeros; return it."""
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
 
-    def map(self, step, *args, n_jobs=1, add=False):
-        return [step(self, *args)]
+    def map(self, function, *args, n_jobs=1, add=False):
+        return [function(self, *args)]
 
     map_inplace = map
 
 
-def rows_of(X, target, weight, threads):
-    """The rows as one block; as one for each thread where solvers/rows is beside this file."""
+def row_blocks(X, target, weight, threads):
+    """Rows as one block, or one per thread if solvers/rows is beside this file; a context."""
     if threads > 1 and __package__:
         with suppress(ImportError):
             return import_module(".rows", __package__).ThreadBlocks(X, target, weight, threads)
-    return nullcontext(Rows(X, target, weight))
+    return nullcontext(SingleBlock(X, target, weight))
 
 
 # <<< shared: rows
@@ -1649,8 +1591,8 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 
 
 # -- estimator ----------------------------------------------------------------------------------
-MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
-CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
+MAX_LEVELS = 10  # Deeper trees grow on one thread: a level costs a pass over all rows.
+MIN_CELLS_PER_THREAD = 400_000  # Cells of X that pay for starting a thread.
 
 
 class AdaBoostNC(_Nested):
@@ -1659,55 +1601,57 @@ class AdaBoostNC(_Nested):
     Parameters
     ----------
     n_estimators : int >= 1
-        Most members; fewer where a rule ends the run, see `reason_`.
+        Maximum number of members; fewer if a rule ends the run, see `reason_`.
     lam : float >= 0
         Strength of the penalty; 0 is AdaBoost. It helps strong members such as deep trees and harms
         weak ones such as stumps.
     base : "tree", "stump" or an object with fit and predict
-        What the members are. An object is copied for each, its random_state, if it has one, set: it
-        is given sample_weight (of mean 1) with mode="reweight", the drawn rows with "resample".
+        Kind of the members. An object is copied for each member, and its random_state set if it has
+        one. It gets sample_weight (of mean 1) with mode="reweight", the drawn rows with "resample".
     max_depth : None or int >= 1
-        Depth of a tree, None: any; a stump has 1.
+        Maximum depth of a tree; None means no limit. A stump has depth 1.
     criterion : "error", "gini", "entropy" or "gain_ratio"
-        What a split has to reduce. "gain_ratio": as in C4.5, among the features of at least average
-        gain, the highest ratio of the gain and the entropy of the cut.
+        Impurity that a split reduces. "gain_ratio" is C4.5's: among the features of at least
+        average gain, the highest ratio of the gain to the entropy of the split.
     min_samples_leaf : int >= 1
-        Fewest rows in a leaf, whatever their weights.
+        Minimum number of rows in a leaf, whatever their weights.
     max_leaf_nodes : None or int >= 2
-        Most leaves; the splits of the highest gain come first.
+        Maximum number of leaves; the splits of the highest gain come first.
     min_impurity_decrease : float >= 0
-        Least gain of a split, as part of the weight of all rows.
+        Minimum gain of a split, as a fraction of the weight of all rows.
     prune : bool
-        Whether subtrees become leaves where these have no more errors, by C4.5's pessimistic
-        estimate at a confidence of 25 %; it counts rows, whatever their weights.
+        If True, replace subtrees by leaves that have no more errors by C4.5's pessimistic estimate
+        at a confidence of 25 %; it counts rows, whatever their weights.
     max_bins : None or int from 2 to 256
-        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+        Maximum number of bins per feature: splits are exact if it has no more values. None: always
+        exact.
     mode : "resample" or "reweight"
-        Whether a member gets a sample drawn with the weights, or the weights: then trees are the
-        same to the last bit in any order of up to 100,000 rows.
+        Train members on a sample drawn with the weights, or on the weights. With "reweight", trees
+        are the same to the last bit in any order of up to 100,000 rows.
     class_weight : None, "balanced" or dict
-        Factor of the weights of each class; "balanced" makes the classes equal.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
+        weight.
     n_jobs : None or int
-        Threads, for trees of up to 10 levels and for prediction; None: 1, -1: as many as there are
-        processors. No more are used than the rows are worth; no bit of a tree depends on it.
+        Maximum number of threads, for trees of up to 10 levels and for prediction; None means 1, -1
+        all processors. Small data use fewer. Trees do not depend on it.
     random_state : None, int, RandomState or Generator
         Seed of the draws, and of members that have a seed.
     verbose : int
-        1 prints one line after every round.
+        If 1, print one line after every round.
     callback : None or callable
-        Called as callback(self, iteration, info) after every round; True stops. The model is then
-        that of the members so far: it can predict.
+        Called as callback(self, iteration, info) after every round; True stops. The model then has
+        the members so far: it can predict.
 
     Attributes
     ----------
     weights_, errors_ (T,) : vote alpha_t and weighted error of each member
-    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on
+    nodes_, starts_ : nodes of all trees; those of tree t begin at starts_[t]
     estimators_ : list of the members instead, if base is an object
     feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
     objective_, residual_ : penalised exponential loss; None: nothing certifies a greedy method
-    n_iter_, trace_ : members, objective after each
-    log_objective_, log_trace_ : natural logarithms, finite where the objective is below any number
-    converged_, reason_ : whether the run came to its regular end, and why it ended
+    n_iter_, trace_ : number of members, objective after each
+    log_objective_, log_trace_ : natural logarithms, finite if the objective underflows
+    converged_, reason_ : True if the run ended regularly, and why it ended
     classes_, n_features_in_ : as in scikit-learn
 
     Example
@@ -1715,7 +1659,7 @@ class AdaBoostNC(_Nested):
     >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
     >>> model.score(X, y), model.reason_
 
-    The end once the accuracy on other rows has not risen for ten rounds:
+    Early stopping after ten rounds without a higher accuracy on other rows:
 
     >>> seen = []
     >>> def has_settled(model, t, info):
@@ -1745,48 +1689,41 @@ class AdaBoostNC(_Nested):
 
     @restore_on_failure
     def fit(self, X, y=None, sample_weight=None):
-        """Train on X (n, d) and two classes y, or on row blocks; sample_weight are the weights to
-        start from.
+        """Train on X (n, d) and two classes y, or on row blocks; sample_weight is D_1.
 
-        A row of weight 2 is two rows (one for min_samples_leaf and prune), one of weight 0 none.
+        A row of weight 2 equals two rows (one for min_samples_leaf and prune), of weight 0 none.
         """
         self._check_params()
-        if hasattr(X, "fit_model"):  # Row blocks know how, see solvers/rows.
+        if hasattr(X, "fit_model"):  # Row blocks, see solvers/rows.
             return X.fit_model(self, y, sample_weight)
         rng = np.random.default_rng(self._seed())
         X, y, weight = self._check_fit(X, y, sample_weight)
         if not weight.all():
-            X, y, weight = (part[weight > 0] for part in (X, y, weight))
-        with rows_of(X, y, weight, self._threads_for(X)) as rows:
-            return self._boost(rows, self._is_weighted(sample_weight), rng)
+            X, y, weight = (array[weight > 0] for array in (X, y, weight))
+        with row_blocks(X, y, weight, self._n_threads(X)) as blocks:
+            return self._boost(blocks, self._is_weighted(sample_weight), rng)
 
-    def _boost(self, parts, is_weighted, rng):
-        """Boost on rows as one block or as many."""
-        n_jobs = self._threads()
-        total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
-        parts.map_inplace(_set_weights, total, float(self.lam), n_jobs=n_jobs)
-        if isinstance(self.base, str):
-            train, pack = self._tree_learner(parts, is_weighted)
-        else:
-            train, pack = self._learner(parts, rng), None
-        return self._run(parts, train, pack, rng)
-
-    def _run(self, parts, train, pack, rng):
-        """Table I: one member after the other."""
+    def _boost(self, blocks, is_weighted, rng):
+        """Table I on row blocks: one member after the other; returns self."""
         n_jobs, lam = self._threads(), float(self.lam)
+        total = reproducible_total(partial(blocks.map, n_jobs=n_jobs), attrgetter("weight"))
+        blocks.map_inplace(_allocate_block, total, lam, n_jobs=n_jobs)
+        if isinstance(self.base, str):
+            train, finalize = self._tree_learner(blocks, is_weighted)
+        else:
+            train, finalize = self._learner(blocks, rng), None
         members, alphas, errors, logs = [], [], [], []
-        top = 0.0
+        top = 0.0  # The largest vote so far.
         self.trace_, self.reason_ = [], ""
-        shown = None if self.callback is None else _Shown(self, pack)
         while not self.reason_:
-            # Table I: train member t on D_t, weigh it and make D_t+1.
+            # Train member t on D_t, weigh it and make D_t+1.
             t = len(members) + 1
             for _ in range(TRIES if self.mode == "resample" else 1):
                 counts = None
                 if self.mode == "resample":
-                    counts = _draw_rows(parts.D, parts.target, rng)
+                    counts = _draw_rows(blocks.D, blocks.target, rng)
                 member, signs = train(counts)
-                error, alpha, Z, useful = _boost(parts, signs, t, lam, top or 1.0, n_jobs)
+                error, alpha, Z, useful = _weigh_member(blocks, signs, t, lam, top or 1.0, n_jobs)
                 if useful:
                     break
             if not useful:
@@ -1794,26 +1731,26 @@ class AdaBoostNC(_Nested):
                 if members:
                     break
 
-            # Keep it, and see whether it is the last.
+            # Store it, report it and decide whether it is the last.
             members.append(member)
             alphas.append(alpha)
             errors.append(error)
-            logs.append(math.log(Z) + (logs[-1] if logs else 0.0))
             top = max(top, alpha)
-            if shown:
-                shown.add(member, alpha)
+            logs.append(math.log(Z) + (logs[-1] if logs else 0.0))
             self.log_objective_ = logs[-1]
+            if self.callback is not None:
+                self._set_members(members, alphas, finalize)
+                self.converged_ = False
             if self._report(t, math.exp(logs[-1]), error=float(error)):
                 self.reason_ = "the callback stopped it"
             elif useful and error <= NO_ERROR:
                 self.reason_ = PERFECT
             elif useful and t == self.n_estimators:
                 self.reason_ = FOUND
-        self.weights_, self.errors_ = np.array(alphas), np.array(errors)
+        self._set_members(members, alphas, finalize)
+        self.errors_, self.residual_ = np.array(errors), None
         self.log_trace_, self.trace_ = np.array(logs), np.exp(logs)
-        self.residual_ = None
         self.converged_ = self.reason_ in (FOUND, PERFECT)
-        self._keep(members, pack)
         if not useful and t == 1:
             warnings.warn(
                 f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
@@ -1825,7 +1762,7 @@ class AdaBoostNC(_Nested):
 
     @property
     def _allow_nan(self):
-        """Trees know what to do with missing values; an object, if it does not, says so itself."""
+        """Missing values pass the check of X: trees route them, a foreign object checks itself."""
         return isinstance(self.base, str) or getattr(self.base, "_allow_nan", True)
 
     def _takes_nan(self):
@@ -1855,16 +1792,18 @@ class AdaBoostNC(_Nested):
             yield self.classes_[(decision >= 0).astype(np.intp)]
 
     def margins(self, X, y):
-        """Margin y f(x) / sum of the votes' weights, in [-1, 1], (n,)."""
+        """Margin y f(x) / sum of weights_, in [-1, 1], (n,)."""
         decision = self.decision_function(X)
         signs = 2.0 * self._encode_labels(y, decision.size) - 1.0
         return signs * decision / self.weights_.sum()
 
     def error_correlation(self, X, y, weighted=False):
-        """Covariance over the rows of member t and the vote of those before it being right, for
-        t = 2 .. T. The members before t vote with equal weights, as in the paper (III.A), or
-        weighted by alpha. It is that of one run: `error_covariance` of solvers/diversity.py takes
-        it over repeated training samples."""
+        """Covariance over the rows between the correctness of member t and of the vote before it.
+
+        For t = 2 .. T, (T - 1,). The members before t vote with equal weights, as in the paper
+        (III.A), or weighted by alpha. It covers one run; `error_covariance` of solvers/diversity.py
+        covers repeated training samples.
+        """
         X = self._check_X(X)
         is_positive, votes = self._encode_labels(y, len(X)) == 1, self._votes(X)
         before = np.cumsum(self.weights_[:, None] * votes if weighted else votes, axis=0)[:-1]
@@ -1882,58 +1821,61 @@ class AdaBoostNC(_Nested):
             )
         return check_trees(self.nodes_, self.starts_, d) and self.starts_.size == T + 1
 
-    def _lacks(self):
-        """What would have to be set for members to need sums over rows only; None: nothing."""
+    def _required_setting(self):
+        """Setting that fits from sums over rows require, as a text; None if there is none."""
         if not isinstance(self.base, str):
             return "base='tree' or 'stump'"
         if self.mode == "resample":
             return "mode='reweight'"
         return "max_bins of at most 256" if self.max_bins is None else None
 
-    def _threads_for(self, X):
-        """How many threads are worth their while."""
-        is_deep = self.base == "tree" and (self.max_depth is None or self.max_depth > MOST_LEVELS)
-        if self._lacks() or self.max_leaf_nodes or is_deep:
+    def _n_threads(self, X):
+        """Number of threads that pay for their start."""
+        is_deep = self.base == "tree" and (self.max_depth is None or self.max_depth > MAX_LEVELS)
+        if self._required_setting() or self.max_leaf_nodes or is_deep:
             return 1
-        return max(1, min(self._threads(), X.size // CELLS_A_THREAD))
+        return max(1, min(self._threads(), X.size // MIN_CELLS_PER_THREAD))
 
-    def _tree_learner(self, parts, is_weighted):
-        """Functions to train a tree, (counts) -> nodes, votes of the nodes of the rows, and to pack
-        them."""
+    def _tree_learner(self, blocks, is_weighted):
+        """Return functions that train a tree, counts -> (nodes, votes of the nodes), and that
+        finalize trees."""
         is_stump = self.base == "stump"
-        rules = Rules(
+        params = TreeParams(
             CRITERIA[self.criterion], 1 if is_stump else self.max_depth, self.min_samples_leaf,
             self.max_leaf_nodes, float(self.min_impurity_decrease),
         )  # fmt: skip
-        is_one, n_jobs = isinstance(parts, Rows), self._threads()
-        if is_one:
-            part = parts
-            grower = Grower(part.X, self.max_bins, rules, part.D.copy() if is_weighted else None)
-            part.node = grower.space.leaf
+        is_single, n_jobs = isinstance(blocks, SingleBlock), self._threads()
+        if is_single:
+            weight = blocks.D.copy() if is_weighted else None
+            grower = TreeGrower(blocks.X, self.max_bins, params, weight)
+            blocks.node, blocks.grad_hess = grower.buffers.leaf, grower.data.grad_hess
         else:
-            total = steady_total(partial(parts.map, n_jobs=n_jobs), _first_weights)
-            weigh = ("D", rounding(total)) if is_weighted else (None, 0.0)
-            grower = parts.grower(self.max_bins, rules, weigh, n_jobs)
-        shift = grower.data.shift
+            total = reproducible_total(partial(blocks.map, n_jobs=n_jobs), attrgetter("D"))
+            weigh = ("D", grid_constant(total)) if is_weighted else (None, 0.0)
+            grower = blocks.grower(self.max_bins, params, weigh, n_jobs)
+        count_bits = grower.data.count_bits
 
         def train(counts):
-            if counts is not None:
-                _fill_examples(counts, part.target, 1.0, True, shift, grower.data.GH)
-            elif is_one:
-                _fill_examples(part.D, part.target, grower.full, False, shift, grower.data.GH)
-            nodes = grower.grow() if is_one else grower.grow(_fill_rows, grower.full, shift)
+            if not is_single:
+                nodes = grower.grow(_fill_block, grower.full, count_bits)
+            else:
+                if counts is None:
+                    _fill_block(blocks, grower.full, count_bits)
+                else:
+                    args = counts, blocks.target, 1.0, True, count_bits
+                    _fill_examples(*args, blocks.grad_hess)
+                nodes = grower.grow()
             if self.prune and not is_stump:
-                prune(nodes, shift)
+                prune(nodes, count_bits)
             signs = np.where(nodes["g"] <= 0, PLUS, MINUS)
-            return nodes, signs if is_one else signs[grower.place]
+            return nodes, signs if is_single else signs[grower.place]
 
-        return train, grower.pack
+        return train, grower.finalize
 
-    def _learner(self, parts, rng):
-        """A function to train a copy of an object, (counts) -> the copy, votes of both sides; it
-        gets the labels as they are."""
-        part = parts
-        X, labels = part.X, self.classes_[(part.target > 0).astype(np.intp)]
+    def _learner(self, block, rng):
+        """Return a function that trains a copy of an object on the labels as given, counts ->
+        (copy, votes of both classes)."""
+        X, labels = block.X, self.classes_[(block.target > 0).astype(np.intp)]
 
         def train(counts):
             member = seeded_copy(self.base, rng)
@@ -1941,9 +1883,9 @@ class AdaBoostNC(_Nested):
                 rows = np.repeat(np.arange(len(X)), counts.astype(np.intp))
                 fit_member(member, X[rows], labels[rows])
             else:
-                fit_member(member, X, labels, part.D * len(X), "set mode='resample'")
+                fit_member(member, X, labels, block.D * len(X), "set mode='resample'")
             side = np.asarray(member.predict(X)) == self.classes_[1]
-            part.node = side.astype(np.int32)
+            block.node = side.astype(np.int32)
             return member, np.array([MINUS, PLUS])
 
         return train
@@ -1952,12 +1894,14 @@ class AdaBoostNC(_Nested):
         right = np.asarray(member.predict(X)) == self.classes_[1]
         return np.where(right, PLUS, MINUS)
 
-    def _keep(self, members, pack):
-        """Set the attributes that hold the members."""
-        if pack is None:
-            self.estimators_ = members
+    def _set_members(self, members, alphas, finalize):
+        """Set the members and their weights, all or those so far."""
+        self.weights_ = np.array(alphas)
+        if finalize is None:
+            self.estimators_ = members[:]
             return
-        self.nodes_, self.starts_ = _pack_votes(pack, members)
+        self.nodes_, self.starts_ = finalize(members)
+        self.nodes_["value"] = np.where(self.nodes_["value"] >= 0, 1.0, -1.0)
         tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
         share = self.weights_ / np.where(gain > 0, gain, 1.0)
@@ -1967,7 +1911,7 @@ class AdaBoostNC(_Nested):
         self.feature_importances_ = total / total.sum() if total.any() else total
 
     def _each_vote(self, X):
-        """Vote (n,) of one member after the other."""
+        """Yield the vote (n,) of each member."""
         if hasattr(self, "estimators_"):
             for member in self.estimators_:
                 yield self._member_vote(member, X)
@@ -1980,65 +1924,10 @@ class AdaBoostNC(_Nested):
         return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])
 
 
-def _pack_votes(pack, trees):
-    """The trees, packed, with votes in place of the values of the leaves."""
-    nodes, starts = pack(trees)
-    nodes["value"] = np.where(nodes["value"] >= 0, 1.0, -1.0)
-    return nodes, starts
-
-
-# >>> shared: stack 1
-class Stack:
-    """An array that grows at its end. Its space doubles as it fills: T appends cost O(T) in all."""
-
-    def __init__(self, first):
-        self._space, self._size = first, len(first)
-
-    def append(self, new):
-        """Add these entries."""
-        stop = self._size + len(new)
-        if stop > len(self._space):
-            more = np.zeros(stop, dtype=self._space.dtype)
-            self._space = np.concatenate([self._space[: self._size], more])
-        self._space[self._size : stop] = new
-        self._size = stop
-
-    @property
-    def entries(self):
-        """All entries, a part of the space."""
-        return self._space[: self._size]
-
-
-# <<< shared: stack
-
-
-class _Shown:
-    """The members so far as attributes of a model, for its callback."""
-
-    def __init__(self, model, pack):
-        self.model, self.pack = model, pack
-        self.weights = Stack(np.zeros(0))
-        self.nodes, self.starts = Stack(np.zeros(0, dtype=NODE)), Stack(np.zeros(1, dtype=np.int64))
-        model.converged_ = False
-        if pack is None:
-            model.estimators_ = []
-
-    def add(self, member, alpha):
-        """One more member and its vote."""
-        self.weights.append([alpha])
-        self.model.weights_ = self.weights.entries
-        if self.pack is None:
-            self.model.estimators_.append(member)
-        else:
-            self.nodes.append(_pack_votes(self.pack, [member])[0])
-            self.starts.append([self.nodes.entries.size])
-            self.model.nodes_, self.model.starts_ = self.nodes.entries, self.starts.entries
-
-
 class AdaBoost(AdaBoostNC):
-    """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes as there.
+    """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes of AdaBoostNC.
 
-    Trees have depth 3 by default: a tree of any depth soon makes no error, which ends the run.
+    Trees have depth 3 by default: an unlimited tree soon makes no error, which ends the run.
 
     Parameters
     ----------

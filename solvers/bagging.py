@@ -1,42 +1,43 @@
 """Bagging: a vote, or mean, of members trained on samples of the rows, and perhaps of the features.
 
-Members 1 .. T are trained independently, member t on a sample S_t of the n rows; each has one vote:
+Problem   Members 1 .. T are trained independently, member t on a sample S_t of the n rows; each has
+          one vote:
 
     H(x) = sgn( 1/T sum_t h_t(x) )                             h_t(x) in {-1, +1}, soft: in [-1, 1]
 
-    H_oob(x_i) = sgn( mean of h_t(x_i) over the t whose S_t lacks row i )          out of bag, (9)
-    E_oob      = share of rows with H_oob(x_i) != y_i                                         (10)
+    H_oob(x_i) = sgn( mean of h_t(x_i) over the t with row i not in S_t )          out of bag, (9)
+    E_oob      = fraction of rows with H_oob(x_i) != y_i                                      (10)
 
-For numbers y, H and H_oob are the means, and R^2 takes the place of (10).
+          For numbers y, H and H_oob are the means, and R^2 takes the place of (10).
 
-Method    S_t: n draws with replacement, which leave out 36.8 % of the rows, or fewer, or a part of
-          the rows. Features may be drawn for each member (random subspaces), or anew at each split
-          of a tree (random forest). Members are trees on binned features, or any object with fit
-          and predict. A level of a tree costs O(n d), with k features drawn O(n k). The objective
-          is the error on the training rows, which nothing minimises: there is no residual.
-          Two further ways to make members differ. Outputs of their own: each label is drawn anew
-          with probability r, from all labels, so that the expected sizes of the classes stay (flip:
-          one of a class of share q changes with probability r (1 - q)); or the classes, as numbers
-          -1 and +1, get Gaussian noise, and the outputs of regressions are averaged (smear).
-          Parameters of their own: each member draws values from lists (perturb). A regression tree
-          is one of the second order, as in gradient boosting, with G = -w y, H = w: a leaf is the
-          mean -G / H of its rows, and a split lowers the sum of the squares.
+Method    S_t: n draws with replacement, which leave out 36.8 % of the rows, or fewer draws, or a
+          subset of the rows. Features may be drawn for each member (random subspaces), or anew at
+          each split of a tree (random forest). Members are trees on binned features, or any object
+          with fit and predict. A level of a tree costs O(n d), with k features drawn O(n k). The
+          objective is the error on the training rows, which nothing minimises: there is no
+          residual. Members may differ further in their outputs: each label is drawn anew with
+          probability r, from all labels, so that the expected sizes of the classes stay (flip: a
+          row of a class of fraction q changes with probability r (1 - q)); or the classes, as
+          numbers -1 and +1, get Gaussian noise, and the outputs of regressions are averaged
+          (smear). Members may differ in their parameters, drawn from lists (perturb). A regression
+          tree is one of second order, as in gradient boosting, with G = -w y, H = w: a leaf is the
+          mean -G / H of its rows, and a split lowers the sum of squares.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 2. Breiman, "Bagging
           Predictors", Machine Learning 1996; "Random Forests", 2001. Ho, "The Random Subspace
           Method for Constructing Decision Forests", TPAMI 1998. Breiman, "Randomizing Outputs to
           Increase Prediction Accuracy", Machine Learning 2000.
-Departs   Rows that no sample lacks have no out-of-bag vote: NaN, left out of (10). A sample with
-          one class only is drawn again, TRIES times at the most. sgn(0) = +1.
-          sample_weight, class_weight: rows are drawn in proportion to them; without replacement,
-          each equally likely, they are passed on to the members. In (10) they weigh the rows.
-          Breiman's flip rate f is 2 r q (1 - q) here: any r from 0 to 1 is possible, whatever the
-          sizes of the classes. He changes the outputs of all rows, and draws no samples:
-          bootstrap=False. One number stands for two classes, in place of an indicator of each.
+Departs   Rows in all samples have no out-of-bag vote: NaN, left out of (10). A sample with one
+          class only is drawn again, at most TRIES times. sgn(0) = +1. sample_weight, class_weight:
+          rows are drawn in proportion to them; without replacement, each row is equally likely, and
+          they are passed on to the members. In (10) they weigh the rows. Breiman's flip rate f is
+          2 r q (1 - q) here: any r from 0 to 1 is possible, whatever the sizes of the classes. He
+          changes the outputs of all rows, and draws no samples: bootstrap=False. One number stands
+          for two classes, in place of an indicator of each.
 Symbols   chapter    here        meaning                                        shape
-          D~_t       counts      how often each row is in the sample of t       (n,)
-          h_t        vote        of one member                                  (n,)
+          D~_t       counts      number of draws of each row for member t       (n,)
+          h_t        vote        vote of one member                             (n,)
           H          total       sum of the votes of the members so far         (n,)
-          (9)        outside     ... of those that did not see the row          (n,)
+          (9)        outside     sum of the votes out of bag                    (n,)
 Use       m = Bagging(oob_score=True).fit(X, y); m.predict(X); m.oob_score_
           forest = Bagging(n_estimators=100, max_features="sqrt")
           smeared = Bagging(outputs="smear", voting="soft", bootstrap=False)
@@ -62,7 +63,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-TRIES = 10  # So many samples are tried for one with both classes.
+TRIES = 10  # Samples drawn at most to obtain both classes.
 
 
 # >>> shared: jit 2
@@ -98,9 +99,11 @@ def _or_compile(cache):
 
 
 # -- samples ------------------------------------------------------------------------------------
-def _bag(weight, y, m, bootstrap, rng):
-    """How often each row is in a sample of m, (n,). Drawn again, TRIES times at the most, while one
-    of the classes is missing."""
+def _bootstrap_counts(weight, y, m, bootstrap, rng):
+    """Number of draws of each row in a sample of m rows, (n,).
+
+    Draws again, at most TRIES times, while one of the classes is missing.
+    """
     is_equal = weight.min() == weight.max()
     for _ in range(TRIES):
         if not bootstrap:
@@ -109,7 +112,7 @@ def _bag(weight, y, m, bootstrap, rng):
             rows = rng.integers(y.size, size=m)
         else:
             ends = np.cumsum(weight)
-            points = np.sort(rng.random(m)) * ends[-1]  # In order, three times as fast to look up.
+            points = np.sort(rng.random(m)) * ends[-1]  # Sorted: searchsorted takes a third.
             rows = np.searchsorted(ends, points, side="right")
         counts = np.bincount(rows, minlength=y.size)
         if abs(counts.astype(np.float64) @ y) < m:
@@ -118,52 +121,100 @@ def _bag(weight, y, m, bootstrap, rng):
 
 
 @jit(nogil=True)
-def _fill_sample(counts, weight, y, unit, drawn, shift, GH, rows):
-    """The sample as the trees want it: overwrites GH, with the numbers of draws as weights, or else
-    the rows' own in whole units, and rows; returns how many these are."""
+def _fill_classes(counts, weight, y, unit, drawn, count_bits, grad_hess, sample_indices):
+    """Fill grad_hess (n, 2) for classification trees; return the number of distinct rows.
+
+    Weights are the numbers of draws, or else the rows' own in integer units. Overwrites
+    sample_indices with the rows of the sample.
+    """
     m = 0
     for i in range(counts.size):
         w = counts[i]
         if w > 0 and not drawn:
             w = np.int64(weight[i] * unit + 0.5)
-        GH[i, 0] = -w if y[i] > 0.0 else w
-        GH[i, 1] = (w << shift) + (w if drawn else np.int64(w > 0))
-        rows[m] = i
+        grad_hess[i, 0] = -w if y[i] > 0.0 else w
+        grad_hess[i, 1] = (w << count_bits) + (w if drawn else np.int64(w > 0))
+        sample_indices[m] = i
         m += counts[i] > 0
     return m
 
 
 @jit(nogil=True)
-def _cast(nodes, values, leaf, counts, by_feature, n_codes, rows, spare, vote):
-    """Overwrite vote (n,) with the values of the rows' leaves. Rows of the sample know theirs, the
-    others are parted at each node as in `_grow`: less than half the time of one after the other."""
+def _fill_numbers(counts, weight, scaled, unit, count_bits, grad_hess, sample_indices):
+    """Fill grad_hess (n, 2) for regression trees; return the number of distinct rows.
+
+    scaled (n,) are the outputs in units of 2^-SUM_BITS of their sum; weight (n,) is used in
+    integer units. Overwrites sample_indices with the rows of the sample.
+    """
+    m = 0
+    for i in range(counts.size):
+        w = np.int64(weight[i] * unit + 0.5)
+        g = weight[i] * scaled[i] if w > 0 else 0.0
+        grad_hess[i, 0] = -np.int64(g + math.copysign(0.5, g))
+        grad_hess[i, 1] = (w << count_bits) + (counts[i] if w > 0 else 0)
+        sample_indices[m] = i
+        m += counts[i] > 0
+    return m
+
+
+@jit(nogil=True)
+def _vote_of_tree(nodes, values, leaf, counts, by_feature, n_bins, sample_indices, spare, vote):
+    """Overwrite vote (n,) with the value of each row's leaf.
+
+    Rows of the sample take theirs from `leaf`. The others are partitioned at each node, as in
+    `_grow`: less than half the time of a walk per row.
+    """
     m = 0
     for i in range(counts.size):
         vote[i] = values[leaf[i] if counts[i] > 0 else 0]
-        rows[m] = i
+        sample_indices[m] = i
         m += counts[i] == 0
     nodes[0].start, nodes[0].stop = 0, m
     for k in range(nodes.size):
         node = nodes[k]
-        if node.is_cut:
+        if node.is_pruned:
             continue
         if node.is_leaf:
             for a in range(node.start, node.stop):
-                vote[rows[a]] = values[k]
+                vote[sample_indices[a]] = values[k]
             continue
-        middle = _partition(by_feature, rows, spare, node, n_codes[node.feature])
+        middle = _partition(by_feature, sample_indices, spare, node, n_bins[node.feature])
         left, right = nodes[node.child], nodes[node.child + 1]
         left.start, right.stop = node.start, node.stop
         left.stop = right.start = middle
 
 
-# -- other outputs ------------------------------------------------------------------------------
-def _flip(y, weight, counts, share, rng):
-    """Labels of which this share is drawn anew, + in proportion to its weight, (n,). Again, TRIES
-    times at the most, while the sample has one class only."""
+@jit(nogil=True)
+def _center_splits(nodes, by_feature, n_bins, sample_indices):
+    """Move each split of a regression tree to the middle of the bins that are empty in its node,
+    as in classification trees."""
+    for k in range(nodes.size):
+        node = nodes[k]
+        if node.is_leaf:
+            continue
+        left, right = (
+            -1,
+            n_bins[node.feature],
+        )  # The bin of missing values.
+        for a in range(node.start, node.stop):
+            b = np.int64(by_feature[sample_indices[a], node.feature])
+            if b <= node.split_bin:
+                left = max(left, b)
+            else:
+                right = min(right, b)
+        if right < n_bins[node.feature]:
+            node.split_bin = max(left, (left + right - 1) >> 1)
+
+
+# -- randomised outputs -------------------------------------------------------------------------
+def _flip(y, weight, counts, rate, rng):
+    """Labels (n,), of which a fraction is drawn anew, +1 in proportion to its weight.
+
+    Draws again, at most TRIES times, while the sample has one class only.
+    """
     positive = weight[y > 0].sum() / weight.sum()
     for _ in range(TRIES):
-        is_new = rng.random(y.size) < share
+        is_new = rng.random(y.size) < rate
         labels = np.where(rng.random(y.size) < positive, 1.0, -1.0)
         labels = np.where(is_new, labels, y)
         if abs(counts.astype(np.float64) @ labels) < counts.sum():
@@ -172,65 +223,26 @@ def _flip(y, weight, counts, share, rng):
 
 
 def _smear(y, weight, scale, rng):
-    """Outputs plus Gaussian noise of so many of their own standard deviations, (n,)."""
-    share = weight / weight.sum()
-    deviation = math.sqrt(share @ (y - share @ y) ** 2)
+    """Outputs plus Gaussian noise of `scale` times their standard deviation, (n,)."""
+    fraction = weight / weight.sum()
+    deviation = math.sqrt(fraction @ (y - fraction @ y) ** 2)
     return y + scale * deviation * rng.standard_normal(y.size)
 
 
-@jit(nogil=True)
-def _fill_numbers(counts, used, parts, unit, shift, GH, rows):
-    """The sample as regression trees want it: overwrites GH with the outputs' parts of all of
-    them, in 2^-SUM_BITS, and the weights that are used in whole units; and rows. Returns how many
-    these are."""
-    m = 0
-    for i in range(counts.size):
-        w = np.int64(used[i] * unit + 0.5)
-        g = used[i] * parts[i] if w > 0 else 0.0
-        GH[i, 0] = -np.int64(g + math.copysign(0.5, g))
-        GH[i, 1] = (w << shift) + (counts[i] if w > 0 else 0)
-        rows[m] = i
-        m += counts[i] > 0
-    return m
-
-
-@jit(nogil=True)
-def _center_cuts(nodes, by_feature, n_codes, rows):
-    """Bring the cuts of a regression tree to the middle of the bins without rows of their node, as
-    they are in trees for two classes."""
-    for k in range(nodes.size):
-        node = nodes[k]
-        if node.is_leaf:
-            continue
-        left, right = -1, n_codes[node.feature]  # The code of missing values: nothing there.
-        for a in range(node.start, node.stop):
-            c = np.int64(by_feature[rows[a], node.feature])
-            if c <= node.code:
-                left = max(left, c)
-            else:
-                right = min(right, c)
-        if right < n_codes[node.feature]:
-            node.code = max(left, (left + right - 1) >> 1)
-
-
-# >>> shared: tree 12
-BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
-BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
-QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
-SUM_BITS = 62  # A node's sum has so many bits: those of its weight, then of its number of rows.
-AHEAD = 64  # Rows that lie far apart are touched so many at a time before they are added up.
-SCATTERED = 6  # Rows lie far apart where not even one row in so many is in the node.
-SORTED = 8  # The rows of a node are sorted where they are fewer than the bins over this number.
-GAIN_TIE = 1e-11  # Gains that differ by this part of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # The squared normal quantile at 25 %, the confidence of C4.5's pruning.
+# >>> shared: tree 13
+BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
+QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
+SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
+GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
+Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
-FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # The upper and lower half of its factor.
-HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # What cuts a number of 64 bits into halves.
-MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
-DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
-DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
-ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
-WALKS_A_THREAD = 100_000  # A thread is worth its while for so many ways of a row through a tree.
+FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
+HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
+MAX_EXPONENT = 1020  # 3 * 2^1021 would overflow.
+DEEP_NODES = 5000  # From this number of nodes on, `_add_deep_trees` is faster than `_add_trees`.
+CHUNK_ROWS = 1024  # Rows that pass a deep tree before the next one: its nodes stay in the cache.
+INTERLEAVED_ROWS = 8  # Rows that descend a deep tree together, so that cache misses overlap.
+MIN_VISITS_PER_THREAD = 100_000  # Row-tree visits that pay for starting a thread.
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_depth": "None or an integer >= 1",
@@ -238,145 +250,144 @@ TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_leaf_nodes": "None or an integer >= 2",
     "max_bins": "None or an integer from 2 to 256",
 }
-# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them. Fields
-# of a np.record are attributes without the compiler, too; files hold plain records.
-GROWING = np.dtype((np.record, np.dtype(  # A node of a tree that grows; child + 1 is on the right.
+# Nodes have no padding bytes: saved models would contain uninitialised memory. Fields of np.record
+# are attributes without the compiler, too; finished trees are plain structured arrays.
+GROWING = np.dtype((np.record, np.dtype(  # Node of a growing tree; its right child is child + 1.
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
-     ("low", "f8"), ("high", "f8"),
-     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
-     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+     ("low", "f8"), ("high", "f8"), ("feature", "i4"), ("split_bin", "i4"), ("missing_left", "i4"),
+     ("child", "i4"), ("is_leaf", "i4"), ("depth", "i4"), ("start", "i4"), ("stop", "i4"),
+     ("slot", "i4"), ("is_pruned", "i4")], align=True
 )))  # fmt: skip
-NODE = np.dtype(  # A node of a finished tree; child = 0 marks a leaf.
+NODE = np.dtype(  # Node of a finished tree; child = 0 marks a leaf.
     [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
      ("missing_left", "i8")], align=True
 )  # fmt: skip
 
 
-class Data(NamedTuple):
-    """What trees are grown on: n rows of d features, each cut into bins."""
+class BinnedData(NamedTuple):
+    """Binned features and packed gradients of n rows."""
 
-    codes: np.ndarray  # (n, d): how many thresholds of its feature lie below a value.
-    by_feature: np.ndarray  # (n, d): the same, column after column.
-    n_codes: np.ndarray  # (d,): codes of a feature's known values; the next one is "missing".
-    GH: np.ndarray  # (n, 2): the gradient and the weight of each row, see `Grower`.
-    shift: int  # The number of rows has so many bits, below those of the weight.
+    X_binned: np.ndarray  # (n, d): number of thresholds of the feature below each value.
+    by_feature: np.ndarray  # (n, d): X_binned, column after column.
+    n_bins_non_missing: np.ndarray  # (d,): bins of known values; missing values are in the next.
+    grad_hess: np.ndarray  # (n, 2): gradient and weight of each row, see `TreeGrower`.
+    count_bits: int  # Bits of the row count, below those of the weight.
 
 
-class Rules(NamedTuple):
-    """Which trees are grown. None stands for no limit, and for no such rule."""
+class TreeParams(NamedTuple):
+    """Growth parameters of a tree; None means no limit, or no such rule."""
 
     criterion: int = CRITERIA["gini"]
     max_depth: int | None = None
-    min_leaf: int = 1  # Fewest rows of a leaf.
+    min_leaf: int = 1  # Minimum number of rows in a leaf.
     max_leaves: int | None = None  # With a limit, the node of the highest gain is split first.
-    min_decrease: float = 0.0  # Least gain, as part of the weight of all rows.
-    min_weight: int = 1  # Least weight of a leaf.
-    l2: float | None = None  # A leaf is worth -g / (h + l2); None: its g are of two classes.
+    min_decrease: float = 0.0  # Minimum gain, as a fraction of the weight of all rows.
+    min_weight: int = 1  # Minimum weight of a leaf.
+    l2: float | None = None  # Leaf value -g / (h + l2); None: g is from two classes.
     monotone: np.ndarray | None = None  # (d,): the value may only rise (1) or fall (-1).
-    n_drawn: int | None = None  # Features that are drawn for each split.
-    few: int = 0  # Nodes of so many rows have them sorted, instead of a histogram.
+    n_drawn: int | None = None  # Features drawn for each split.
 
 
-class Space(NamedTuple):
-    """What is overwritten when a tree grows. Kernels choose by what is None when they compile."""
+class GrowerBuffers(NamedTuple):
+    """Work arrays of the grower. A field that is None removes its branch at compile time."""
 
     nodes: np.ndarray  # The tree.
-    leaf: np.ndarray  # (n,): each row's node.
-    rows: np.ndarray  # (n,): those of a node stand together, from its start to its stop.
-    spare: np.ndarray  # (n,): rows on their way.
-    ahead: np.ndarray  # (AHEAD,): what was touched.
-    opened: np.ndarray  # Nodes that can be split, on a stack.
-    free: np.ndarray  # Slots of `hist` that no node has, on a stack.
-    bins: np.ndarray  # (bins, 2): the histogram of one feature.
-    found: np.ndarray  # (bins,): the codes of its bins, where empty ones are left out.
-    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, where all are needed.
-    order: np.ndarray | None  # (d, n): `rows` in the order of each feature, where bins are exact.
-    near: np.ndarray | None  # (few,): the rows of a small node in the order of a feature.
-    draws: tuple | None  # Where features are drawn: (1,) of the random numbers, (d,) the features.
+    leaf: np.ndarray  # (n,): node of each row.
+    sample_indices: np.ndarray  # (n,): rows; those of a node are contiguous, from start to stop.
+    spare: np.ndarray  # (n,): rows that go right, during a partition.
+    opened: np.ndarray  # Stack of the nodes that can be split.
+    free: np.ndarray  # Stack of the slots of `hist` in use by no node.
+    bins: np.ndarray  # (bins, 2): histogram of one feature.
+    bin_indices: np.ndarray  # (bins,): bins of a sparse histogram.
+    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, without drawn features.
+    order: np.ndarray | None  # (d, n): sample_indices sorted by each feature, for exact bins.
+    draws: tuple | None  # With drawn features: generator state (1,) and their permutation (d,).
 
 
-# -- sums ---------------------------------------------------------------------------------------
-def rounding(size):
-    """A number that, added to others and taken off again, rounds them to whole multiples of 2^-51
-    of a power of two: sums are then exact, the same in any order, while no part of one is above
-    twice this size."""
-    return math.ldexp(3.0, min(math.frexp(size)[1], MOST_SHIFT))
+# -- reproducible sums --------------------------------------------------------------------------
+def grid_constant(size):
+    """Constant c so that (x + c) - c rounds x to a multiple of 2^-51 times a power of two.
+
+    Sums of such multiples are exact, hence independent of their order, while no partial sum
+    exceeds twice this size.
+    """
+    return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-rounder = jit(rounding, inner=True)  # The same for kernels.
+_grid_constant = jit(grid_constant, inner=True)  # For kernels.
 
 
-def steady_sum(x):
-    """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
-    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+def reproducible_sum(x):
+    """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
+    return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
 
 
-def steady_total(each, pick):
-    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
-    sizes, tops = zip(*each(_size, pick), strict=True)
+def reproducible_total(each, pick):
+    """Sum of pick(block) over all blocks in any order; each(f, *args) lists f(block, *args)."""
+    sizes, tops = zip(*each(_count_and_max, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(sum(sizes) * max(tops))
-        small = rounding(sum(sizes) * (big * 2.0**-52))
-        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
+        coarse = grid_constant(sum(sizes) * max(tops))
+        fine = grid_constant(sum(sizes) * (coarse * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, coarse, fine), axis=0).tolist()
     return high + low if math.isfinite(high) else high
 
 
-def _size(part, pick):
-    """How many numbers there are, and the size of the largest."""
-    x = pick(part)
+def _count_and_max(block, pick):
+    """Number of values, and the largest absolute value."""
+    x = pick(block)
     return x.size, float(np.abs(x).max(initial=0.0))
 
 
-def _rounded_sums(part, pick, big, small):
-    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
-    x = pick(part)
+def _rounded_sums(block, pick, coarse, fine):
+    """Sum of the values on the coarse grid, and of the remainders on the fine one."""
+    x = pick(block)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = (x + big) - big
-        return float(first.sum()), float((((x - first) + small) - small).sum())
+        first = (x + coarse) - coarse
+        return float(first.sum()), float((((x - first) + fine) - fine).sum())
 
 
-def steady(weight):
-    """Weights (n,), rounded so that all sums of some of them are the same in any order."""
-    big = rounding(steady_sum(weight))
-    return (weight + big) - big
+def round_to_grid(weight):
+    """Weights (n,), rounded so that sums over any subset are independent of the order."""
+    c = grid_constant(reproducible_sum(weight))
+    return (weight + c) - c
 
 
 # -- bins ---------------------------------------------------------------------------------------
-def bin_edges(X, max_bins, weight=None):
-    """Thresholds of each feature: midpoints between neighbouring values if there are at most
-    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
+def bin_thresholds(X, max_bins, weight=None):
+    """Thresholds of each feature, d arrays in ascending order.
 
-    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
-    none. Of more than BIN_ROWS rows a part decides where they are.
+    They are midpoints between neighbouring values if there are at most max_bins values (None:
+    always), else between quantiles. Missing values take one of the bins. Quantiles are those of
+    the weights (n,): a row of weight 2 equals two rows, one of weight 0 none. Of more than
+    BIN_SAMPLE_ROWS rows, a sample decides.
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    weight = None if weight is None else steady(weight)
+    weight = None if weight is None else round_to_grid(weight)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    if max_bins is None or len(X) <= BIN_ROWS:
-        return place_edges(X, weight, missing, max_bins)
-    rows = sampled(len(X))
-    some = None if weight is None else weight[rows]
-    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+    if max_bins is None or len(X) <= BIN_SAMPLE_ROWS:
+        return place_thresholds(X, weight, missing, max_bins)
+    rows = sampled_rows(len(X))
+    sample = X[rows], None if weight is None else weight[rows]
+    return place_thresholds(*sample, missing, max_bins, lambda j: distinct(X[:, j], weight))
 
 
-def sampled(n):
-    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
-    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+def sampled_rows(n):
+    """Indices of BIN_SAMPLE_ROWS of n rows: one pseudo-random row per stride."""
+    i, stride = np.arange(BIN_SAMPLE_ROWS), n // BIN_SAMPLE_ROWS
     return i * stride + (i * 2654435761 >> 15) % stride
 
 
 def distinct(values, weight=None):
-    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
-    them; weights have to be steady."""
+    """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
     return _ends_of_runs(values, None if rank is None else weight[rank])
 
 
 def _ends_of_runs(values, weight=None):
-    """The same for values in ascending order, NaN last."""
+    """`distinct` of values in ascending order, NaN last."""
     known = values.size - np.isnan(values[-1:]).sum()
     if known < values.size:
         known = values.size - np.isnan(values).sum()
@@ -385,10 +396,13 @@ def _ends_of_runs(values, weight=None):
     return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
 
 
-def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
-    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
-    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
-    edges = []
+def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
+    """Thresholds by the rows of X; `missing` (d,) marks the features with missing values.
+
+    If X is a sample, whole(j) returns `distinct` of all rows. It is used if the sample has few
+    distinct values, so that none is overlooked.
+    """
+    thresholds = []
     columns = np.array(X.T, order="C")
     if weight is None and n_jobs > 1:
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -399,74 +413,45 @@ def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
         values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
-        cuts = np.arange(max(values.size - 1, 0))
-        bins = math.inf if max_bins is None else max_bins - missing[j]
-        if cuts.size >= bins:
-            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+        last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
+        n_bins = math.inf if max_bins is None else max_bins - missing[j]
+        if last.size >= n_bins:
+            goals = np.arange(1, n_bins) / n_bins * (1.0 - QUANTILE_SLACK)
             goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
-            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
-            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
-        low, high = values[cuts], values[cuts + 1]
+            last = np.searchsorted(ends, goals).clip(max=last.size - 1)
+            last = last[np.diff(last, prepend=-1) > 0]
+        low, high = values[last], values[last + 1]
         middle = 0.5 * low + 0.5 * high
-        edges.append(np.where((low <= middle) & (middle < high), middle, low))
-    return edges
+        thresholds.append(np.where((low <= middle) & (middle < high), middle, low))
+    return thresholds
 
 
-class Bins(NamedTuple):
-    """Where the bins of each of d features end, and what finds the bin of a value."""
-
-    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
-    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
-    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
-    scale: np.ndarray  # (d,): cells for each unit of a value.
-    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
-
-
-def bin_table(edges):
-    """Bins from a list of thresholds; at most 256 bins have a table."""
-    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-    padded = np.full((len(edges), n_codes.max()), np.inf)
-    for j, edge in enumerate(edges):
-        padded[j, : edge.size] = edge
-    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-    with np.errstate(over="ignore"):
-        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
-    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
-        with np.errstate(over="ignore"):
-            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-    return Bins(padded, n_codes, low, scale, table)
+def pad_thresholds(thresholds):
+    """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
+    n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
+    padded = np.full((len(thresholds), n_bins.max()), np.inf)
+    for row, each in zip(padded, thresholds, strict=True):
+        row[: each.size] = each
+    return padded, n_bins
 
 
 @jit(nogil=True)
-def _encode(X, bins, codes):
-    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
-    edges, n_codes, low, scale, table = bins
-    n, d = X.shape
-    for i in range(n):
-        for j in range(d):
-            x = X[i, j]
-            if x != x:
-                codes[i, j] = n_codes[j]
-                continue
-            at = (x - low[j]) * scale[j]
-            cell = 0 if at < 0.0 else BIN_CELLS - 1 if at >= BIN_CELLS else np.int64(at)
-            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
-            while first + 1 < last:  # Rarely: most cells hold one threshold at the most.
-                middle = (first + last) >> 1
-                if x > edges[j, middle]:
-                    first = middle + 1
-                else:
-                    last = middle
-            codes[i, j] = first + (x > edges[j, first])
+def bin_features(X, thresholds, n_bins, X_binned):
+    """Fill X_binned (n, d) by binary search without branches; NaN gets bin n_bins[j]."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            x, first, size = X[i, j], 0, np.int64(n_bins[j])
+            while size > 1:
+                half = size >> 1
+                first += half * (x > thresholds[j, first + half - 1])
+                size -= half
+            X_binned[i, j] = first if x == x else n_bins[j]
 
 
 # -- histograms ---------------------------------------------------------------------------------
 @jit(inner=True)
 def _add(sums, g, h, l2):
-    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
+    """Add a row to a bin. With two classes, each class has its own sum of h: one addition."""
     if l2 is None:
         sums[1 * (g > 0)] += h
     else:
@@ -475,112 +460,92 @@ def _add(sums, g, h, l2):
 
 
 @jit(inner=True)
-def _sums(bins, c, shift, l2):
-    """Sums of g and h in a bin."""
+def _sums(bins, b, count_bits, l2):
+    """Sums of g and h in bin b."""
     if l2 is None:
-        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
+        return (bins[b, 1] >> count_bits) - (bins[b, 0] >> count_bits), bins[b, 0] + bins[b, 1]
     else:
-        return bins[c, 0], bins[c, 1]
+        return bins[b, 0], bins[b, 1]
 
 
 @jit(inner=True)
-def _measure(codes, GH, rows, ahead, hist, node, other, few, l2):
-    """Sums over the rows of a node, per feature and bin; overwrites hist[node.slot], if the node
-    needs it or its larger sibling, whose sums are those of their parent without the node's: it has
-    the parent's slot. The root is its own sibling.
+def _build_histograms(data, sample_indices, hist, node, sibling, l2):
+    """Overwrite hist[node.slot] (d, bins, 2) with the sums over the rows of a node.
 
-    Rows that lie far apart are touched AHEAD at a time first, so that their cache misses overlap.
+    The larger sibling has the slot of the parent: the node's sums are subtracted there. The root
+    is its own sibling. Nothing is done if both are leaves.
     """
     if hist is None:
         return
-    start, stop = node.start, node.stop
-    is_other = other.slot != node.slot and not other.is_leaf and other.stop - other.start > few
-    if not is_other and (node.is_leaf or stop - start <= few):
+    X_binned, grad_hess, is_root = data.X_binned, data.grad_hess, sibling.slot == node.slot
+    if node.is_leaf and (is_root or sibling.is_leaf):
         return
-    n, d = codes.shape
+    n, d = X_binned.shape
     sums = hist[node.slot]
     for j in range(d):
-        for c in range(sums.shape[1]):
-            sums[j, c, 0] = sums[j, c, 1] = 0
-    if stop - start == n:  # All rows, in their order: a sixth of a round of stumps.
+        for b in range(sums.shape[1]):
+            sums[j, b, 0] = sums[j, b, 1] = 0
+    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
         for i in range(n):
-            g, h = GH[i, 0], GH[i, 1]
+            g, h = grad_hess[i, 0], grad_hess[i, 1]
             for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
+                _add(sums[j, X_binned[i, j]], g, h, l2)
         return
-    for first in range(start, stop, AHEAD):
-        last = min(first + AHEAD, stop)
-        if SCATTERED * (stop - start) < n:
-            for k in range(first, last):
-                i = rows[k]
-                ahead[k - first] = GH[i, 0] + codes[i, 0] + codes[i, d - 1]
-        for k in range(first, last):
-            i = rows[k]
-            g, h = GH[i, 0], GH[i, 1]
-            for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
-    if is_other:
-        rest = hist[other.slot]
+    for k in range(node.start, node.stop):
+        i = sample_indices[k]
+        g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
-            for c in range(sums.shape[1]):
-                rest[j, c, 0] -= sums[j, c, 0]
-                rest[j, c, 1] -= sums[j, c, 1]
+            _add(sums[j, X_binned[i, j]], g, h, l2)
+    if not is_root and not sibling.is_leaf:
+        rest = hist[sibling.slot]
+        for j in range(d):
+            for b in range(sums.shape[1]):
+                rest[j, b, 0] -= sums[j, b, 0]
+                rest[j, b, 1] -= sums[j, b, 1]
 
 
 @jit(inner=True)
-def _sort_few(codes, rows, node, j, near):
-    """The node's rows in the order of feature j, by insertion; overwrites near."""
-    for a in range(node.stop - node.start):
-        i, b = rows[node.start + a], a
-        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
-            near[b] = near[b - 1]
-            b -= 1
-        near[b] = i
-
-
-@jit(inner=True)
-def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
-    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
-    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+def _sparse_histogram(data, order, node, j, l2, bins, bin_indices):
+    """Histogram of feature j without empty bins, from the node's rows sorted by it; overwrites
+    bins (m + 1, 2), the last one empty, and bin_indices (m,); returns m."""
     m, last = 0, -1
-    for k in range(start, stop):
-        i = rows[k]
-        if codes[i, j] != last:
-            last = codes[i, j]
-            found[m] = last
+    for k in range(node.start, node.stop):
+        i = order[k]
+        if data.X_binned[i, j] != last:
+            last = data.X_binned[i, j]
+            bin_indices[m] = last
             bins[m, 0] = bins[m, 1] = 0
             m += 1
-        _add(bins[m - 1], GH[i, 0], GH[i, 1], l2)
+        _add(bins[m - 1], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
     bins[m, 0] = bins[m, 1] = 0
     return m
 
 
 @jit(inner=True)
-def _fill(codes, GH, rows, node, j, m, l2, bins):
-    """Histogram of one feature; overwrites bins (m + 1, 2)."""
-    for c in range(m + 1):
-        bins[c, 0] = bins[c, 1] = 0
+def _feature_histogram(data, sample_indices, node, j, l2, bins):
+    """Histogram of feature j over the node's rows; overwrites bins (m + 1, 2)."""
+    for b in range(data.n_bins_non_missing[j] + 1):
+        bins[b, 0] = bins[b, 1] = 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        _add(bins[codes[i, j]], GH[i, 0], GH[i, 1], l2)
+        i = sample_indices[k]
+        _add(bins[data.X_binned[i, j]], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
 
 
 # -- splits -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _output(g, h, l2, node):
-    """Best value of a leaf within the bounds of the node."""
+def _leaf_value(g, h, l2, node):
+    """Leaf value -g / (h + l2), clipped to the bounds of the node."""
     return min(max(-g / (h + l2), node.low), node.high)
 
 
 @jit(inner=True)
 def _impurity(g, h, criterion, l2, monotone, node):
-    """Impurity of rows of a node times their weight h; g is the difference of the classes' weights.
-    With l2: the least of g v + (h + l2) v^2 / 2."""
+    """h times the impurity of classes with weight difference g; l2: min g v + (h + l2) v^2 / 2."""
     if l2 is not None:
         if monotone is None:
             return -0.5 * g * g / (h + l2)
         else:
-            v = _output(g, h, l2, node)
+            v = _leaf_value(g, h, l2, node)
             return (g + 0.5 * (h + l2) * v) * v
     else:
         if criterion == 0:
@@ -588,47 +553,48 @@ def _impurity(g, h, criterion, l2, monotone, node):
         if criterion == 1:
             return 0.5 * (h - g * g / h)
         total = 0.0
-        for part in (0.5 * (h - g), 0.5 * (h + g)):
-            if part > 0.0:
-                total -= part * math.log2(part / h)
+        for weight in (0.5 * (h - g), 0.5 * (h + g)):
+            if weight > 0.0:
+                total -= weight * math.log2(weight / h)
         return total
 
 
 @jit(inner=True)
-def _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
-    """Whether a cut would make the value fall where it may only rise, or rise where only fall."""
+def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
+    """Return True if a split of feature j violates its monotonicity constraint."""
     if monotone is None:
         return False
     else:
-        return monotone[j] * (_output(gr, hr, l2, node) - _output(gl, hl, l2, node)) < 0.0
+        rise = _leaf_value(gr, hr, l2, node) - _leaf_value(gl, hl, l2, node)
+        return monotone[j] * rise < 0.0
 
 
 @jit(inner=True)
-def _scan(bins, m, node, shift, rules, j):
-    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
+def _best_split_of_feature(bins, m, node, count_bits, params, j):
+    """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
-    there (if there are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
+    are none: whether most of the weight does), and the sums on the left.
     """
-    criterion, l2, monotone = rules.criterion, rules.l2, rules.monotone
+    criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
-    weight, mask = float(h >> shift), (1 << shift) - 1
+    weight, mask = float(h >> count_bits), (1 << count_bits) - 1
     parent = _impurity(float(g), weight, criterion, l2, monotone, node)
     tie = GAIN_TIE * weight
-    best = -weight if l2 is None else 0.0  # With l2 a cut has to pay.
-    cut, missing_left = -1, 0
+    best = -weight if l2 is None else 0.0  # With l2 the gain must be positive.
+    split, missing_left = -1, 0
     best_g, best_h = g, h
-    missing_g, missing_h = _sums(bins, m, shift, l2)
+    missing_g, missing_h = _sums(bins, m, count_bits, l2)
     for side in range(2 if missing_h > 0 else 1):
         left_g, left_h = side * missing_g, side * missing_h
-        for c in range(m):
-            bin_g, bin_h = _sums(bins, c, shift, l2)
+        for b in range(m):
+            bin_g, bin_h = _sums(bins, b, count_bits, l2)
             left_g += bin_g
             left_h += bin_h
-            wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bin_h == 0 or wl < rules.min_weight or wr < rules.min_weight:
+            wl, wr = left_h >> count_bits, (h - left_h) >> count_bits
+            if bin_h == 0 or wl < params.min_weight or wr < params.min_weight:
                 continue
-            if (left_h & mask) < rules.min_leaf or ((h - left_h) & mask) < rules.min_leaf:
+            if (left_h & mask) < params.min_leaf or ((h - left_h) & mask) < params.min_leaf:
                 continue
             gl, hl = float(left_g), float(wl)
             gr, hr = float(g - left_g), float(wr)
@@ -636,21 +602,21 @@ def _scan(bins, m, node, shift, rules, j):
             gain -= _impurity(gr, hr, criterion, l2, monotone, node)
             if l2 is not None:
                 tie = GAIN_TIE * (gain - parent)
-            if _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
+            if _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
                 continue
             if gain > best + tie:
-                best, cut, missing_left = gain, c, side
+                best, split, missing_left = gain, b, side
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
-        missing_left = int(2 * (best_h >> shift) >= h >> shift)
-    if cut >= 0 and best < 0.0:
-        best = 0.0  # It was rounding.
-    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+        missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
+    if split >= 0 and best < 0.0:
+        best = 0.0  # Negative by rounding only.
+    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
 
 
 @jit(inner=True)
 def _random_below(state, m):
-    """A random number from 0 to m - 1, by xorshift64*."""
+    """Random integer from 0 to m - 1, by xorshift64*; overwrites state (1,)."""
     x = state[0]
     x ^= x >> XORSHIFT[0]
     x ^= x << XORSHIFT[1]
@@ -658,14 +624,14 @@ def _random_below(state, m):
     state[0] = x
     bits, mask, one = HALF
     high, low = x >> bits, x & mask
-    # The upper half of the product, modulo 2^64, of x and the factor: no part of it overflows.
+    # Upper half of the product x * factor modulo 2^64; no term overflows.
     half = (high * FACTOR[1] & mask) + (low * FACTOR[0] & mask) + (low * FACTOR[1] >> bits)
     return (np.int64((half & mask) >> one) * m) >> 31
 
 
 @jit(inner=True)
-def _feature(draws, a, d, is_new):
-    """The feature that is looked at as number a of d; a new one is drawn of those left."""
+def _candidate_feature(draws, a, d, is_new):
+    """Feature at position a of d; if features are drawn, a new one is drawn without replacement."""
     if draws is None:
         return a
     else:
@@ -677,8 +643,8 @@ def _feature(draws, a, d, is_new):
 
 
 @jit(inner=True)
-def _tie(gain, g, weight, l2):
-    """By how much the gains of two features may differ and yet be equal."""
+def _gain_tie(gain, g, weight, l2):
+    """Largest difference at which the gains of two features count as equal."""
     if l2 is None:
         return GAIN_TIE * weight
     else:
@@ -686,118 +652,116 @@ def _tie(gain, g, weight, l2):
 
 
 @jit(inner=True)
-def _code(bins, m, cut, n_codes, found, is_condensed, shift, l2):
-    """The last code on the left of a cut: in the middle of the bins without rows, if there are any
-    and the rows are of two classes. Known values against the missing ones: all codes."""
-    right, code = cut + 1, found[cut] if is_condensed else cut
-    while right < m and _sums(bins, right, shift, l2)[1] == 0:
+def _split_bin(bins, m, split, n_bins, bin_indices, is_sparse, count_bits, l2):
+    """Last bin on the left of a split: the middle of the empty bins beside it for two classes, the
+    last bin of all if known values are split from missing ones."""
+    right, last_left = split + 1, bin_indices[split] if is_sparse else split
+    while right < m and _sums(bins, right, count_bits, l2)[1] == 0:
         right += 1
     if right == m:
-        return n_codes - 1
+        return n_bins - 1
     if l2 is not None:
-        return code
-    last = found[right] if is_condensed else right
-    return max(code, (code + last - 1) >> 1)
+        return last_left
+    first_right = bin_indices[right] if is_sparse else right
+    return max(last_left, (last_left + first_right - 1) >> 1)
 
 
 @jit(inner=True)
-def _find(data, rules, node, rows, bins, found, hist, order, near, draws):
-    """Write the best split over all features into the node, or over the first n_drawn in random
-    order that can be split; its gain is -1 where there is none.
+def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, order, draws):
+    """Write the best split of a node into it; the gain is -1 if there is none.
 
-    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
-    least average gain, the ratio of the gain and the entropy of the cut decides.
+    With drawn features, the first n_drawn in random order that can be split are compared. Gain
+    ratio as in C4.5: each feature is split at its highest gain; among the features of at least
+    average gain, the ratio of the gain to the entropy of the split decides.
     """
-    codes, GH, n_codes = data.codes, data.GH, data.n_codes
-    shift, l2 = data.shift, rules.l2
-    weight, is_ratio = float(node.h >> shift), rules.criterion == 3
-    is_few = node.stop - node.start <= rules.few
-    is_condensed = is_few or order is not None
+    count_bits, l2, n_bins = data.count_bits, params.l2, data.n_bins_non_missing
+    weight, is_ratio = float(node.h >> count_bits), params.criterion == 3
+    is_sparse = order is not None
     node.gain = best = -1.0
     total, candidates = 0.0, 0
-    n_seen = d = codes.shape[1]
+    n_seen = d = data.X_binned.shape[1]
     for turn in range(2 if is_ratio else 1):
         for a in range(n_seen):
-            if turn == 0 and candidates == rules.n_drawn:
+            if turn == 0 and candidates == params.n_drawn:
                 n_seen = a
                 break
-            j = _feature(draws, a, d, turn == 0)
+            j = _candidate_feature(draws, a, d, turn == 0)
 
-            # Its histogram, of m bins with known values; the next bin has the missing ones.
-            sums, m = bins, n_codes[j]
-            if near is not None and is_few:
-                _sort_few(codes, rows, node, j, near)
-                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
-            elif order is not None:
-                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
+            # Its histogram: m bins of known values, then the bin of missing values.
+            sums, m = bins, n_bins[j]
+            if order is not None:
+                m = _sparse_histogram(data, order[j], node, j, l2, bins, bin_indices)
+                m -= bin_indices[m - 1] == n_bins[j]
             elif draws is not None:
-                _fill(codes, GH, rows, node, j, m, l2, bins)
+                _feature_histogram(data, sample_indices, node, j, l2, bins)
             elif hist is not None:
                 sums = hist[node.slot, j]
-            if is_condensed:
-                m -= found[m - 1] == n_codes[j]
 
-            # Its best cut, and how good that is.
-            gain, cut, missing_left, left_g, left_h = _scan(sums, m, node, shift, rules, j)
+            # Its best split, and the score of that.
+            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+                sums, m, node, count_bits, params, j
+            )
             if gain < 0.0:
                 continue
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _tie(gain, float(node.g), weight, l2)
+            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
-                balance, tie = weight - 2.0 * float(left_h >> shift), GAIN_TIE
-                entropy = _impurity(balance, weight, rules.criterion, l2, rules.monotone, node)
+                balance, tie = weight - 2.0 * float(left_h >> count_bits), GAIN_TIE
+                entropy = _impurity(balance, weight, params.criterion, l2, params.monotone, node)
                 is_good = gain >= total / candidates - GAIN_TIE * weight
                 score = gain / entropy if is_good else -1.0
             if score > best + tie or best < 0.0 <= score:
                 best = score
                 node.gain, node.feature, node.missing_left = gain, j, missing_left
                 node.left_g, node.left_h = left_g, left_h
-                node.code = _code(sums, m, cut, n_codes[j], found, is_condensed, shift, l2)
+                node.split_bin = _split_bin(
+                    sums, m, split, n_bins[j], bin_indices, is_sparse, count_bits, l2
+                )
 
 
 # -- growth -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _plant(GH, rows, n_rows, shift, rules, root):
-    """Make the root, of the first n_rows of rows."""
+def _make_root(data, sample_indices, n_rows, params, root):
+    """Make the root from the first n_rows of sample_indices."""
+    grad_hess = data.grad_hess
     g = h = np.int64(0)
     for a in range(n_rows):
-        i = a if n_rows == GH.shape[0] else rows[a]
-        g += GH[i, 0]
-        h += GH[i, 1]
+        i = a if n_rows == grad_hess.shape[0] else sample_indices[a]
+        g += grad_hess[i, 0]
+        h += grad_hess[i, 1]
     root.g, root.h = g, h
     root.start, root.stop = 0, n_rows
-    root.depth = root.child = root.is_cut = 0
+    root.depth = root.child = root.is_pruned = 0
     root.low, root.high = -math.inf, math.inf
-    weight = h >> shift
-    root.is_leaf = rules.max_depth == 0 or weight == 0 or (rules.l2 is None and abs(g) == weight)
+    weight = h >> data.count_bits
+    root.is_leaf = params.max_depth == 0 or weight == 0 or (params.l2 is None and abs(g) == weight)
 
 
 @jit(inner=True)
-def _open(node, left, right, shift, rules):
+def _make_children(node, left, right, count_bits, params):
     """Make the children of a node that has a split."""
     left.g, left.h = node.left_g, node.left_h
     right.g, right.h = node.g - node.left_g, node.h - node.left_h
     for child in (left, right):
         child.depth = node.depth + 1
-        child.child = child.is_cut = 0
+        child.child = child.is_pruned = 0
         child.low, child.high = node.low, node.high
-        is_pure = rules.l2 is None and abs(child.g) == child.h >> shift
-        is_small = (child.h & ((1 << shift) - 1)) < 2 * rules.min_leaf
-        child.is_leaf = child.depth == rules.max_depth or is_small or is_pure
-    _bound(node, left, right, shift, rules.l2, rules.monotone)
+        is_pure = params.l2 is None and abs(child.g) == child.h >> count_bits
+        is_small = (child.h & ((1 << count_bits) - 1)) < 2 * params.min_leaf
+        child.is_leaf = child.depth == params.max_depth or is_small or is_pure
+    _bound_children(node, left, right, count_bits, params.l2, params.monotone)
 
 
 @jit(inner=True)
-def _bound(node, left, right, shift, l2, monotone):
-    """Keep the values below the children apart where they may only rise or fall with the feature of
-    the node: at the middle of the children's own values."""
+def _bound_children(node, left, right, count_bits, l2, monotone):
+    """Separate the leaf values below two children of a monotone split at their mean value."""
     if monotone is not None and monotone[node.feature] != 0:
-        middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, node)
-        middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, node)
+        middle = 0.5 * _leaf_value(float(left.g), float(left.h >> count_bits), l2, node)
+        middle += 0.5 * _leaf_value(float(right.g), float(right.h >> count_bits), l2, node)
         if monotone[node.feature] > 0:
             left.high = right.low = middle
         else:
@@ -805,115 +769,113 @@ def _bound(node, left, right, shift, l2, monotone):
 
 
 @jit(inner=True)
-def _partition(by_feature, rows, spare, node, missing):
-    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
-    j, code, missing_left = node.feature, node.code, node.missing_left
+def _partition(by_feature, sample_indices, spare, node, missing):
+    """Move the node's rows that go left to the front, in stable order; return where they end."""
+    j, split_bin, missing_left = node.feature, node.split_bin, node.missing_left
     left, right = node.start, 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        c = by_feature[i, j]
-        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
-        rows[left] = i
+        i = sample_indices[k]
+        b = by_feature[i, j]
+        goes_left = (b <= split_bin) | ((b == missing) & (missing_left == 1))
+        sample_indices[left] = i
         spare[right] = i
         left += goes_left
         right += 1 - goes_left
     for k in range(right):
-        rows[left + k] = spare[k]
+        sample_indices[left + k] = spare[k]
     return left
 
 
 @jit(inner=True)
-def _part_orders(by_feature, order, spare, node, missing):
-    """The same for the rows in the order of each feature, where there are such."""
+def _partition_orders(by_feature, order, spare, node, missing):
+    """Partition the rows of a node in the order of each feature, for exact bins."""
     if order is not None:
         for j in range(order.shape[0]):
             _partition(by_feature, order[j], spare, node, missing)
 
 
 @jit(inner=True)
-def _settle(leaf, rows, node, k):
-    """Node k is the leaf of its rows."""
+def _assign_leaf(leaf, sample_indices, node, k):
+    """Set leaf (n,) to k for the rows of node k."""
     for a in range(node.start, node.stop):
-        leaf[rows[a]] = k
+        leaf[sample_indices[a]] = k
 
 
 @jit(inner=True)
-def _settle_children(by_feature, leaf, rows, node, missing):
-    """Both children are leaves: their rows need not be parted."""
-    j, code, to_left = node.feature, node.code, node.missing_left == 1
+def _assign_children(by_feature, leaf, sample_indices, node, missing):
+    """Set leaf (n,) for the rows of a node whose children are both leaves, without a partition."""
+    j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
     child, is_whole = node.child, node.stop - node.start == leaf.size
     for a in range(node.start, node.stop):
-        i = a if is_whole else rows[a]
-        c = by_feature[i, j]
-        leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+        i = a if is_whole else sample_indices[a]
+        b = by_feature[i, j]
+        leaf[i] = child + 1 - ((b <= split_bin) | ((b == missing) & to_left))
 
 
 @jit(nogil=True)
-def _grow(data, rules, space, n_rows):
-    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
-    returns the number of nodes.
+def _grow(data, params, buffers, n_rows):
+    """Grow a tree on the first n_rows of sample_indices; return the number of nodes.
 
-    Of two siblings only the smaller one's histogram is built. The smaller is split first: then
-    log2(n) + 2 histograms are enough. With max_leaves > 0 the highest gain comes first, and as many
-    histograms as leaves are needed. Where features are drawn, or rows are few, features get
-    histograms one at a time.
+    Overwrites nodes and the leaf of each of these rows. Only the smaller one of two siblings has
+    its histogram built. It is split first: then log2(n) + 2 histograms are enough. With
+    max_leaves > 0 the highest gain comes first, and each leaf needs a histogram. If features are
+    drawn, or bins are exact, histograms are built one feature at a time.
     """
-    data, rules, space = Data(*data), Rules(*rules), Space(*space)
-    nodes, opened, free = space.nodes, space.opened, space.free
-    rows, leaf, ahead = space.rows, space.leaf, space.ahead
-    codes, by_feature, GH = data.codes, data.by_feature, data.GH
+    data, params, buffers = BinnedData(*data), TreeParams(*params), GrowerBuffers(*buffers)
+    nodes, opened, free = buffers.nodes, buffers.opened, buffers.free
+    sample_indices, leaf, by_feature = buffers.sample_indices, buffers.leaf, data.by_feature
     for a in range(free.size):
         free[a] = a
     n_nodes, n_open, n_free = 1, 0, free.size - 1
-    _plant(GH, rows, n_rows, data.shift, rules, nodes[0])
+    _make_root(data, sample_indices, n_rows, params, nodes[0])
     nodes[0].slot = n_free
-    min_gain = rules.min_decrease * float(nodes[0].h >> data.shift)
+    min_gain = params.min_decrease * float(nodes[0].h >> data.count_bits)
     small, large = 0, -1  # The new nodes; -1: none.
     while True:
-        # Find the best split of each new node: it is open if there is one, else a leaf.
+        # Find the best split of each new node. It is open if there is one, else a leaf.
         if small >= 0:
-            node, other = nodes[small], nodes[max(large, 0)]
-            _measure(codes, GH, rows, ahead, space.hist, node, other, rules.few, rules.l2)
+            node, sibling = nodes[small], nodes[max(large, 0)]
+            _build_histograms(data, sample_indices, buffers.hist, node, sibling, params.l2)
         for k in (large, small):
             if k < 0:
                 continue
             node = nodes[k]
             if not node.is_leaf:
-                _find(
-                    data, rules, node, rows, space.bins, space.found, space.hist, space.order,
-                    space.near, space.draws,
+                _best_split(
+                    data, params, node, sample_indices, buffers.bins, buffers.bin_indices,
+                    buffers.hist, buffers.order, buffers.draws,
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
-                _settle(leaf, rows, node, k)
+                _assign_leaf(leaf, sample_indices, node, k)
                 free[n_free] = node.slot
                 n_free += 1
             else:
                 opened[n_open] = k
                 n_open += 1
-        if n_open == 0 or n_nodes == 2 * rules.max_leaves - 1:
+        if n_open == 0 or n_nodes == 2 * params.max_leaves - 1:
             break
 
-        # Open the node that was found last, or the one of the highest gain.
+        # Take the last open node, or the one of the highest gain, and make its children.
         n_open -= 1
-        for a in range(n_open if rules.max_leaves > 0 else 0):
+        for a in range(n_open if params.max_leaves > 0 else 0):
             if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
                 opened[a], opened[n_open] = opened[n_open], opened[a]
         node, left, right = nodes[opened[n_open]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
         n_nodes += 2
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
+        _make_children(node, left, right, data.count_bits, params)
+        missing = data.n_bins_non_missing[node.feature]
 
-        # Part its rows, which two leaves do not need.
+        # Partition its rows, unless both children are leaves.
         if left.is_leaf and right.is_leaf:
-            _settle_children(by_feature, leaf, rows, node, missing)
+            _assign_children(by_feature, leaf, sample_indices, node, missing)
             free[n_free] = node.slot
             n_free += 1
             small = large = -1
         else:
-            middle = _partition(by_feature, rows, space.spare, node, missing)
-            _part_orders(by_feature, space.order, space.spare, node, missing)
+            middle = _partition(by_feature, sample_indices, buffers.spare, node, missing)
+            _partition_orders(by_feature, buffers.order, buffers.spare, node, missing)
             left.start, right.stop = node.start, node.stop
             left.stop = right.start = middle
             small = node.child + (middle - node.start > node.stop - middle)
@@ -921,17 +883,19 @@ def _grow(data, rules, space, n_rows):
             n_free -= 1
             nodes[small].slot, nodes[large].slot = free[n_free], node.slot
 
-    for a in range(n_open):  # There are enough leaves: what is open is one, too.
+    for a in range(n_open):  # There are max_leaves leaves: open nodes become leaves, too.
         k = np.int64(opened[a])
         nodes[k].is_leaf = 1
-        _settle(leaf, rows, nodes[k], k)
+        _assign_leaf(leaf, sample_indices, nodes[k], k)
     return n_nodes
 
 
 # -- finished trees -----------------------------------------------------------------------------
 def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
-    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
+
+    It is exact for no errors, the normal approximation from 1 on, and linear in between.
+    """
     many = np.maximum(wrong, 1.0)
     half = np.minimum(many + 0.5, weight)
     spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
@@ -941,14 +905,16 @@ def _pessimistic(wrong, weight):
     return np.where(wrong >= 1.0, many, none + wrong * (many - none))
 
 
-def prune(nodes, shift):
-    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
-    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
-    weight = (nodes["h"] >> shift).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # What a unit of weight stands for.
+def prune(nodes, count_bits):
+    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
+
+    The nodes below are marked as pruned and take its sums, since rows still refer to them.
+    """
+    weight = (nodes["h"] >> count_bits).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
     errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_cut"
-    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    names = "g", "h", "child", "is_leaf", "is_pruned"
+    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
     for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
         if not is_leaf[k]:
             below = errors[child[k]] + errors[child[k] + 1]
@@ -956,155 +922,145 @@ def prune(nodes, shift):
     for k in range(len(nodes)):
         if is_leaf[k] and child[k]:
             for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
 
 
-class Grower:
-    """Grows trees on the rows of X, cut into at most max_bins bins a feature (None: exact ones).
+class TreeGrower:
+    """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 
-    data : GH (n, 2) is to be filled before `grow`, with whole numbers, so that sums are exact in
-        any order: the gradient -w y, and the weight w times 2^shift plus the number of rows that it
-        stands for. The sum of all w may be up to `full`. With an l2, of gradient boosting, they are
+    data : grad_hess (n, 2) must be filled before `grow`, with integers, so that sums are exact in
+        any order: the gradient -w y, and the weight w times 2^count_bits plus the number of rows it
+        stands for. The sum of all w is at most `full`. With l2, as in gradient boosting, these are
         the first and second derivatives of a loss instead
-    rules : of all trees; l2 and min_weight may change from one to the next
-    space : after `grow`, `leaf` has each row's node among those of the tree. Where features are
-        drawn, `draws` are to be set before
-    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
-    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
+    params : of all trees; l2 and min_weight may change from one tree to the next
+    buffers : after `grow`, `leaf` has the node of each row. If features are drawn, `draws` must be
+        set before
+    weight : None, or weights (n,) for the quantiles of `bin_thresholds`
+    max_rows : rows that grad_hess may stand for, if they are more than n: rows drawn repeatedly
     """
 
-    def __init__(self, X, max_bins, rules, weight=None, most=0):
-        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        bins = bin_table(edges)
-        self.edges, n_codes = bins.edges, bins.n_codes
+    def __init__(self, X, max_bins, params, weight=None, max_rows=0):
+        n, d = X.shape
+        self.thresholds, n_bins = pad_thresholds(bin_thresholds(X, max_bins, weight))
+        X_binned, self.order = np.empty((n, d), np.int32 if max_bins is None else np.uint8), None
+        bin_features(X, self.thresholds, n_bins, X_binned)
+        by_feature = np.asfortranarray(X_binned)
         if max_bins is None:
-            codes, self.order = self._rank(X, edges, n_codes)
-        else:
-            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
-            with np.errstate(over="ignore"):
-                _encode(X, tuple(bins), codes)
-        by_feature = np.asfortranarray(codes)
-        self.is_drawn = rules.n_drawn is not None
-        self.most = max(n, most)
-        shift = self.most.bit_length()
-        self.full = 2.0 ** (SUM_BITS - shift)
-        self.data = Data(by_feature if self.is_drawn else codes, by_feature, n_codes, None, shift)
-        self.rules = rules._replace(
-            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0,
-            n_drawn=rules.n_drawn if self.is_drawn else d,
+            self.order = np.argsort(by_feature.T, axis=1, kind="stable").astype(np.int32)
+        self.is_drawn = params.n_drawn is not None
+        self.max_rows = max(n, max_rows)
+        count_bits = self.max_rows.bit_length()
+        self.full = 2.0 ** (SUM_BITS - count_bits)
+        is_by_feature = self.is_drawn or max_bins is None
+        self.data = BinnedData(
+            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
+        )
+        self.params = params._replace(
+            max_depth=n if params.max_depth is None else min(params.max_depth, n),
+            max_leaves=params.max_leaves or 0,
+            n_drawn=params.n_drawn if self.is_drawn else d,
         )
         self.columns = None
         self._allocate()
 
     def _allocate(self):
-        """Space to grow trees in."""
-        (n, d), rules = self.data.codes.shape, self.rules
-        is_exact = self.order is not None
-        leaves = min(n, self.most // rules.min_leaf, 2 ** min(rules.max_depth, 31))
-        leaves = max(1, min(leaves, rules.max_leaves or n))
-        slots = leaves if rules.max_leaves else min(n.bit_length() + 2, rules.max_depth)
+        """Allocate the buffers."""
+        (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
+        leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
+        leaves = max(1, min(leaves, params.max_leaves or n))
+        slots = leaves if params.max_leaves else min(n.bit_length() + 2, params.max_depth)
         slots = max(1, slots)
-        bins = n + 1 if is_exact else int(self.data.n_codes.max()) + 1
-        is_sorted = not is_exact and rules.criterion < 2 and rules.max_depth > 1
-        few = bins // SORTED if is_sorted else 0  # Logarithms cost more than histograms.
-        self.data = self.data._replace(GH=np.empty((n, 2), dtype=np.int64))
-        self.rules = rules._replace(few=few)
-        self.space = Space(
+        bins = n + 1 if is_exact else int(self.data.n_bins_non_missing.max()) + 1
+        self.data = self.data._replace(grad_hess=np.empty((n, 2), dtype=np.int64))
+        self.buffers = GrowerBuffers(
             nodes=np.zeros(2 * leaves - 1, dtype=GROWING),
             leaf=np.empty(n, dtype=np.int32),
-            rows=np.arange(n, dtype=np.int32),
+            sample_indices=np.arange(n, dtype=np.int32),
             spare=np.empty(n, dtype=np.int32),
-            ahead=np.empty(AHEAD, dtype=np.int64),
             opened=np.empty(slots, dtype=np.int32),
             free=np.empty(slots, dtype=np.int32),
             bins=np.empty((bins, 2), dtype=np.int64),
-            found=np.empty(bins, dtype=np.int32),
+            bin_indices=np.empty(bins, dtype=np.int32),
             hist=None if is_exact or self.is_drawn else np.empty((slots, d, bins, 2), np.int64),
             order=None,
-            near=np.empty(few, dtype=np.int32) if is_sorted else None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # Whether `rows` are in their order.
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
-        """A grower with space of its own, for another thread, on all features or on a part."""
+        """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
-            data, rules = self.data, self.rules
-            layout = "C" if data.codes.flags.c_contiguous else "F"
-            codes = np.array(data.codes[:, columns], order=layout)
+            data, params = self.data, self.params
+            layout = "C" if data.X_binned.flags.c_contiguous else "F"
+            X_binned = np.array(data.X_binned[:, columns], order=layout)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
             twin.data = data._replace(
-                codes=codes, by_feature=np.asfortranarray(codes), n_codes=data.n_codes[columns]
-            )
-            if rules.monotone is not None:
-                twin.rules = rules._replace(monotone=rules.monotone[columns])
+                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
+                n_bins_non_missing=data.n_bins_non_missing[columns],
+            )  # fmt: skip
+            if params.monotone is not None:
+                twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
         return twin
 
-    def _rank(self, X, edges, n_codes):
-        """Codes of exact bins, column after column, and the rows in the order of each feature."""
-        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
-        for j, column in enumerate(X.T):
-            codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
-            order[j] = np.argsort(codes[j], kind="stable")
-        return codes.T, order
-
     def unit(self, size):
-        """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
+        """Power of two that scales numbers of this sum to integers within `full`."""
         return math.ldexp(self.full, -math.frexp(size)[1])
 
     def grow(self, rows=None):
-        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
-        collected for `pack`."""
-        space, order = self.space, self.order
+        """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
+        buffers, order = self.buffers, self.order
         if rows is not None:
-            space.rows[: len(rows)] = rows
+            buffers.sample_indices[: len(rows)] = rows
         elif not self.in_order:
-            space.rows[:] = np.arange(len(space.rows))
-        self.in_order = rows is None and self.rules.max_depth <= 1  # The root's are never moved.
+            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             if rows is not None:
                 chosen = np.zeros(order.shape[1], dtype=bool)
                 chosen[rows] = True
                 order = order[chosen[order]].reshape(len(order), -1)
-            space = space._replace(order=order.copy() if rows is None else order)
-        n_rows = len(space.rows) if rows is None else len(rows)
-        # As tuples: NamedTuples of one name in several files would each time be looked up anew.
-        count = _grow(tuple(self.data), tuple(self.rules), tuple(space), n_rows)
-        nodes = space.nodes[:count].copy()
+            buffers = buffers._replace(order=order.copy() if rows is None else order)
+        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+        # As tuples: Numba would look up NamedTuples of one name in several files at every call.
+        count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
+        nodes = buffers.nodes[:count].copy()
         if self.columns is not None:
             nodes["feature"] = self.columns[nodes["feature"]]
         return nodes
 
-    def pack(self, trees):
-        """Finished trees, one after the other, and where each starts; the last start is the end."""
-        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
-        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+    def finalize(self, trees):
+        """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
+        nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_cut"] == 0
-        place = np.cumsum(keep) - keep  # The place of a node among those kept.
+        keep = nodes["is_pruned"] == 0
+        place = np.cumsum(keep) - keep  # Position of a node among those kept.
         starts = np.append(place, keep.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
-        weight, inner = nodes["h"] >> self.data.shift, nodes["is_leaf"] == 0
-        packed = np.zeros(len(nodes), dtype=NODE)
-        packed["value"] = -nodes["g"] / (weight + (self.rules.l2 or 0.0))
-        if self.rules.monotone is not None:
-            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
-        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
-        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
-        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
+        finished = np.zeros(len(nodes), dtype=NODE)
+        finished["value"] = -nodes["g"] / (weight + (self.params.l2 or 0.0))
+        if self.params.monotone is not None:
+            finished["value"] = np.clip(finished["value"], nodes["low"], nodes["high"])
+        finished["threshold"] = self.thresholds[nodes["feature"], nodes["split_bin"]]
+        finished["gain"], finished["child"] = nodes["gain"] / weight[first[tree]], child
+        finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
-            packed[name][~inner] = 0
-        return packed[keep], starts
+            finished[name][~inner] = 0
+        return finished[keep], starts
+
+
+def join_trees(trees):
+    """Nodes of all trees in one array; the start of each tree, and the end."""
+    nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(trees[0].dtype)
+    return nodes, np.cumsum([0, *map(len, trees)], dtype=np.int64)
 
 
 def check_trees(nodes, starts, n_features):
-    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
-    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
+    """Return True if kernels can walk these trees safely; leaves need a valid feature, too."""
     if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
         return False
     sizes = np.diff(starts)
@@ -1114,15 +1070,15 @@ def check_trees(nodes, starts, n_features):
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
     numbers = nodes["value"], nodes["gain"]
-    good = (child == 0) | (place < child) & (child < size - 1)
-    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
-    return bool(good.all())
+    is_valid = (child == 0) | (place < child) & (child < size - 1)
+    is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
+    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    return bool(is_valid.all())
 
 
 @jit(nogil=True)
 def _add_trees(nodes, starts, weights, X, out):
-    """out (n,) += sum over the trees of weight times value."""
+    """out (n,) += sum over the trees of weight * value, row by row."""
     for i in range(X.shape[0]):
         total = out[i]
         for t in range(weights.size):
@@ -1137,13 +1093,16 @@ def _add_trees(nodes, starts, weights, X, out):
 
 @jit(nogil=True)
 def _add_deep_trees(nodes, starts, weights, X, out):
-    """The same in another order: half the time for deep trees, three times for stumps."""
-    at = np.empty(ABREAST, dtype=np.int64)
-    for chunk in range(0, X.shape[0], DEEP_ROWS):
-        end = min(chunk + DEEP_ROWS, X.shape[0])
+    """out (n,) += weight * value, tree by tree over chunks of rows.
+
+    Takes half the time of `_add_trees` on deep trees, three times on stumps.
+    """
+    at = np.empty(INTERLEAVED_ROWS, dtype=np.int64)
+    for chunk in range(0, X.shape[0], CHUNK_ROWS):
+        end = min(chunk + CHUNK_ROWS, X.shape[0])
         for t in range(weights.size):
-            for first in range(chunk, end, ABREAST):
-                m, is_inner = min(ABREAST, end - first), True
+            for first in range(chunk, end, INTERLEAVED_ROWS):
+                m, is_inner = min(INTERLEAVED_ROWS, end - first), True
                 for a in range(m):
                     at[a] = starts[t]
                 while is_inner:
@@ -1159,19 +1118,17 @@ def _add_deep_trees(nodes, starts, weights, X, out):
 
 
 def sum_trees(nodes, starts, weights, X, n_jobs=1):
-    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    """Sum over the trees of weight * value, (n,), on at most n_jobs threads."""
     out = np.zeros(X.shape[0])
-    add = _add_trees if nodes.size < DEEP else _add_deep_trees
-    n_jobs = max(1, min(n_jobs, out.size * weights.size // WALKS_A_THREAD))
+    add = _add_trees if nodes.size < DEEP_NODES else _add_deep_trees
+    n_jobs = max(1, min(n_jobs, out.size * weights.size // MIN_VISITS_PER_THREAD))
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
-    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
-        for job in jobs:
-            job.result()
+        rows = map(slice, ends[:-1], ends[1:])
+        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
     return out
 
 
@@ -1635,9 +1592,9 @@ class _Regressor:
 # -- estimators ---------------------------------------------------------------------------------
 TRAINED = "all members were trained"
 STOPPED = "the callback stopped it"
-CELLS_OF_A_MEMBER = 100_000  # Threads are worth their while for members on so many cells of X.
-NOISE = {"flip": 0.2, "smear": 1.0}  # What noise=None stands for.
-OF_TREES = (  # Parameters that may differ from tree to tree; the last three mean nothing to stumps.
+MIN_CELLS_PER_MEMBER = 100_000  # Cells of X from which on members are trained on threads.
+NOISE = {"flip": 0.2, "smear": 1.0}  # The values of noise=None.
+OF_TREES = (  # Parameters that may differ from tree to tree; the last three are not for stumps.
     "max_features", "criterion", "min_samples_leaf", "min_impurity_decrease", "max_depth",
     "max_leaf_nodes", "prune",
 )  # fmt: skip
@@ -1646,20 +1603,21 @@ RULE_TYPES[CHOICES] = lambda v: v is None or all(_is_choice(*pair) for pair in v
 
 
 def _is_choice(name, values):
-    """Whether these are the name of a parameter and one value or more for it."""
+    """Return True if `name` is a text and `values` a non-empty list."""
     is_list = isinstance(values, (list, tuple)) or type(values) is np.ndarray and values.ndim == 1
     return isinstance(name, str) and is_list and len(values) > 0
 
 
-def _kind(member):
-    """Whether a member says that it is a "classifier" or a "regressor"."""
-    if hasattr(member, "__sklearn_tags__") and not hasattr(member, "_estimator_type"):
-        return member.__sklearn_tags__().estimator_type
-    return getattr(member, "_estimator_type", None)
+def _is_classifier(member):
+    """Return True if a member declares itself a classifier."""
+    kind = getattr(member, "_estimator_type", None)
+    if kind is None and hasattr(member, "__sklearn_tags__"):
+        kind = member.__sklearn_tags__().estimator_type
+    return kind == "classifier"
 
 
 class _Bagged(_Nested):
-    """What the classifier and the regressor share: all but the meaning of y."""
+    """Base of the classifier and the regressor, which differ in the meaning of y."""
 
     _param_rules = {
         "base": "'tree', 'stump' or an object with fit and predict",
@@ -1677,8 +1635,10 @@ class _Bagged(_Nested):
 
     @restore_on_failure
     def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and y (n,), two classes or, in the regressor, numbers; rows are drawn
-        in proportion to sample_weight."""
+        """Train on X (n, d) and y (n,): two classes or, in the regressor, numbers.
+
+        With bootstrap, rows are drawn in proportion to sample_weight.
+        """
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
         n = y.size
@@ -1686,40 +1646,30 @@ class _Bagged(_Nested):
         is_weighted, is_tree = self._is_weighted(sample_weight), isinstance(self.base, str)
         train = (self._tree_learner if is_tree else self._learner)(X, y, weight, is_weighted)
         total, outside, n_outside = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
-        shares = steady(weight)
-        nodes, starts = Stack(np.zeros(0, dtype=NODE)), Stack(np.zeros(1, dtype=np.int64))
-        members, features, params = [], [], []
+        shares, trained = round_to_grid(weight), []  # Members, columns, parameters.
         reason, self.trace_ = TRAINED, []
-        trained = self._each(train, self.n_estimators, self._crew(X))
-        for member, columns, drawn, vote, counts in trained:
-            # One more member, in order; the votes of all on the training rows, and (9).
-            if is_tree:
-                nodes.append(member)
-                starts.append([nodes.entries.size])
-            else:
-                members.append(member)
-            features.append(columns)
-            params.append(drawn)
+        for *member, vote, counts in self._each(train, self.n_estimators, self._n_threads(X)):
+            # Add one member, in order, to the votes on the training rows and to (9).
+            trained.append(member)
             total += vote
             if self.oob_score:
                 outside += np.where(counts == 0, vote, 0.0)
                 n_outside += counts == 0
 
-            # The training error, and whether the callback has seen enough.
+            # Report the training error.
             if self.callback is not None:
-                self._keep(members, nodes.entries, starts.entries, features, params)
+                self._set_members(trained)
                 self.converged_ = False
-            if self._report(len(features), self._loss(total, len(features), y, shares)):
+            if self._report(len(trained), self._loss(total, len(trained), y, shares)):
                 reason = STOPPED
                 break
-        self._keep(members, nodes.entries, starts.entries, features, params)
+        self._set_members(trained)
         self.trace_, self.residual_ = np.array(self.trace_), None
         self.converged_, self.reason_ = reason == TRAINED, reason
-        if is_tree:  # No more space than they need.
-            self.nodes_, self.starts_ = self.nodes_.copy(), self.starts_.copy()
+        if is_tree:
             self.feature_importances_ = self._importances()
         if self.oob_score:
-            self._keep_outside(outside, n_outside, y, weight)
+            self._set_oob(outside, n_outside, y, weight)
         return self
 
     def _check_params(self):
@@ -1730,7 +1680,7 @@ class _Bagged(_Nested):
                 f"{who}: noise={self.noise!r} is for members with outputs of their own; set "
                 f"outputs to {self._param_rules['outputs'].removeprefix('None, ')}"
             )
-        if self._is_regression() and _kind(self.base) == "classifier":
+        if self._is_regression() and _is_classifier(self.base):
             raise ValueError(
                 f"{who}: members have to learn numbers here, and {type(self.base).__name__} is a "
                 "classifier; choose a regressor as base"
@@ -1739,7 +1689,7 @@ class _Bagged(_Nested):
             self._check_perturb()
 
     def _check_perturb(self):
-        """Whether the members have such parameters, and trees may take such values."""
+        """Raise ValueError if perturb names an unknown parameter, or gives a tree a wrong value."""
         who, is_tree = type(self).__name__, isinstance(self.base, str)
         known = self._tree_params() if is_tree else []
         if hasattr(self.base, "get_params"):
@@ -1757,34 +1707,37 @@ class _Bagged(_Nested):
                     )
 
     def _tree_params(self):
-        """Names of the parameters in which trees may differ."""
+        """Names of the parameters that perturb may draw for trees."""
         names = OF_TREES[: 4 if self.base == "stump" else None]
         unused = set() if self.per_split else {"max_features"}
         unused |= {"criterion", "prune"} if self._is_regression() else set()
         return [name for name in names if name not in unused]
 
     def _takes_nan(self):
-        """Trees know what to do with missing values; an object may not."""
+        """Return True if members take missing values: trees do, an object may not."""
         return isinstance(self.base, str) or takes_nan(self.base)
 
     @property
     def _allow_nan(self):
-        """Whether they are let through: an object that is not ours looks at its rows itself."""
+        """Missing values pass the check of X: a foreign object checks its rows itself."""
         return self._takes_nan() or not hasattr(self.base, "_takes_nan")
 
     def samples(self, t, y, sample_weight=None):
-        """How often each row is in the sample of member t, (n,), for the y and sample_weight of
-        fit. It is drawn again: a model keeps no rows."""
+        """Number of draws of each row for member t, (n,), given the y and sample_weight of fit.
+
+        It is drawn again from the seed: a model stores no rows.
+        """
         who = type(self).__name__
         if not self.__sklearn_is_fitted__():
             raise ValueError(f"This {who} instance is not fitted yet; call fit first")
         if not 0 <= t < self.weights_.size:
             raise ValueError(f"{who}: there is no member {t}, only 0 to {self.weights_.size - 1}")
         signs, weight = self._signs_again(y, sample_weight)
-        return _bag(weight, signs, self._n_sampled(weight), self.bootstrap, self._rng(t))
+        m = self._n_sampled(weight)
+        return _bootstrap_counts(weight, signs, m, self.bootstrap, self._rng(t))
 
     def votes(self, X):
-        """Vote of every member, (n, T): from -1 to +1, or its number."""
+        """Vote of every member, (n, T): in [-1, 1], or a number in regression."""
         return np.stack([*self._each_vote(self._check_X(X))], axis=1)
 
     def _mean_vote(self, X):
@@ -1806,12 +1759,12 @@ class _Bagged(_Nested):
         return good and all(map(self._knows, self.estimators_, T * [k]))
 
     def _knows(self, member, k):
-        """Whether a member, from a file, has been trained on k features and on our classes."""
+        """Return True if a member from a file was trained on k features and on our classes."""
         known = set() if self._is_regression() else set(member.classes_) - set(self.classes_)
         return member.n_features_in_ == k and not known
 
     def _n_sampled(self, weight):
-        """Rows in a sample."""
+        """Number of rows in a sample."""
         n, m = np.count_nonzero(weight), self.max_samples
         m = int(m) if isinstance(m, (int, np.integer)) else max(1, round(m * n))
         if m > n and not self.bootstrap:
@@ -1827,7 +1780,7 @@ class _Bagged(_Nested):
         return m
 
     def _n_features(self, d, k):
-        """Features that are drawn for max_features=k."""
+        """Number of features drawn if max_features is k."""
         k = d if k is None else k
         if isinstance(k, str):
             return max(1, int(math.sqrt(d) if k == "sqrt" else math.log2(d)))
@@ -1840,12 +1793,11 @@ class _Bagged(_Nested):
         return k
 
     def _rng(self, t):
-        """Random numbers of member t: first of its sample, then of its features, its outputs, its
-        parameters, and of itself."""
+        """Generator of member t: draws its sample, features, outputs, parameters, then its seed."""
         return np.random.default_rng(np.random.SeedSequence(self.seed_, spawn_key=(t,)))
 
     def _target(self, y, weight, counts, rng):
-        """What a member is to learn, (n,): y, or outputs of its own."""
+        """Target of a member, (n,): y, or randomised outputs."""
         if self.outputs is None:
             return y
         noise = NOISE[self.outputs] if self.noise is None else self.noise
@@ -1854,69 +1806,75 @@ class _Bagged(_Nested):
         return _smear(y, weight, noise, rng)
 
     def _draw_params(self, rng):
-        """Parameters of a member by name, where members differ in some; else None."""
+        """Draw the parameters of a member by name; None without perturb."""
         if self.perturb is None:
             return None
         drawn = {name: values[rng.integers(len(values))] for name, values in self.perturb.items()}
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in drawn.items()}
 
-    def _tree_rules(self, params, n, d):
-        """Rules of trees with these parameters, on n rows of d features."""
+    def _tree_growth(self, params, n, d):
+        """TreeParams of these parameters, for n rows of d features."""
         depth = 1 if self.base == "stump" else params["max_depth"]
-        return Rules(
+        return TreeParams(
             CRITERIA[params.get("criterion", "gini")], n if depth is None else min(depth, n),
             params["min_samples_leaf"], params["max_leaf_nodes"] or 0,
             float(params["min_impurity_decrease"]), l2=0.0 if self._is_regression() else None,
             n_drawn=self._n_features(d, params["max_features"]),
         )  # fmt: skip
 
+    def _draw_member(self, t, y, weight, m, k, d):
+        """Draw the sample, columns (None: all), targets and parameters of member t."""
+        rng, columns = self._rng(t), None
+        counts = _bootstrap_counts(weight, self._signs(y), m, self.bootstrap, rng)
+        if k < d and not (self.per_split and isinstance(self.base, str)):
+            columns = np.sort(rng.choice(d, k, replace=False))
+        target, drawn = self._target(y, weight, counts, rng), self._draw_params(rng)
+        return rng, counts, columns, target, drawn
+
     def _tree_learner(self, X, y, weight, is_weighted):
-        """A function to train tree t: t -> nodes, columns, parameters, votes and sample."""
+        """Return a function that trains tree t: t -> (nodes, columns, parameters, vote, counts)."""
         n, d = X.shape
         m, k = self._n_sampled(weight), self._n_features(d, self.max_features)
         widths = [self._n_features(d, v) for v in (self.perturb or {}).get("max_features", [k])]
-        per_split, signs = self.per_split and min(widths) < d, self._signs(y)
+        per_split = self.per_split and min(widths) < d
         given, is_regression = self.get_params(deep=False), self._is_regression()
-        rules = self._tree_rules(given, n, d)
+        growth = self._tree_growth(given, n, d)
         if not per_split:
-            rules = rules._replace(n_drawn=None)
-        grower = Grower(X, self.max_bins, rules, weight if is_weighted else None, m)
-        growers = [grower] + [grower.fork() for _ in range(self._crew(X) - 1)]
-        is_drawn = self.bootstrap or weight.min() == weight.max()  # Else they are no whole numbers.
+            growth = growth._replace(n_drawn=None)
+        grower = TreeGrower(X, self.max_bins, growth, weight if is_weighted else None, m)
+        growers = [grower] + [grower.fork() for _ in range(self._n_threads(X) - 1)]
+        is_drawn = self.bootstrap or weight.min() == weight.max()  # Weights are integers.
 
         def train(t):
-            rng, columns = self._rng(t), None
-            counts = _bag(weight, signs, m, self.bootstrap, rng)
-            if k < d and not self.per_split:
-                columns = np.sort(rng.choice(d, k, replace=False))
-            target, drawn = self._target(y, weight, counts, rng), self._draw_params(rng)
+            rng, counts, columns, target, drawn = self._draw_member(t, y, weight, m, k, d)
             params, parent = given, grower
             if drawn is not None:
                 params, parent = given | drawn, copy.copy(grower)
-                parent.rules = self._tree_rules(params, n, d)
+                parent.params = self._tree_growth(params, n, d)
             is_common = columns is None and drawn is None
             own = growers.pop() if is_common else parent.fork(columns)
-            data, space = own.data, own.space
-            found, start, scale = self._fill(own, counts, weight, target, is_drawn)
+            count_bits, buffers = own.data.count_bits, own.buffers
+            size, start, scale = self._fill(own, counts, weight, target, is_drawn)
             if per_split:
-                state, features = space.draws
+                state, features = buffers.draws
                 state[0] = rng.integers(1, 2**63)
-                features.sort()  # Another tree left them in its order.
+                features.sort()  # Another tree permuted them.
             least = params["min_impurity_decrease"] * self._decrease
             if is_regression and least > 0 and scale > 0:  # In the units of the tree.
-                own.rules = own.rules._replace(min_decrease=float(least / scale**2))
-            nodes, vote = own.grow(space.rows[:found]), np.empty(n)
-            of_all = grower.data.by_feature, grower.data.n_codes, space.rows
+                own.params = own.params._replace(min_decrease=float(least / scale**2))
+            nodes, vote = own.grow(buffers.sample_indices[:size]), np.empty(n)
+            binned = grower.data.by_feature, grower.data.n_bins_non_missing, buffers.sample_indices
             if not is_regression and params["prune"] and self.base != "stump":
-                prune(nodes, data.shift)
-            values = -nodes["g"] / (nodes["h"] >> data.shift)
+                prune(nodes, count_bits)
+            values = -nodes["g"] / (nodes["h"] >> count_bits)
             if is_regression:
-                _center_cuts(nodes, *of_all)
+                _center_splits(nodes, *binned)
                 values = start + scale * values
-            _cast(nodes, self._leaf_votes(values), space.leaf, counts, *of_all, space.spare, vote)
+            votes = self._leaf_votes(values)
+            _vote_of_tree(nodes, votes, buffers.leaf, counts, *binned, buffers.spare, vote)
             if is_common:
                 growers.append(own)
-            tree = own.pack([nodes])[0]
+            tree = own.finalize([nodes])[0]
             if is_regression:
                 tree["value"] = start + scale * tree["value"]
                 tree["gain"] *= scale**2
@@ -1926,34 +1884,33 @@ class _Bagged(_Nested):
         return train
 
     def _fill(self, grower, counts, weight, target, is_drawn):
-        """Give a grower its sample, with the numbers of draws as weights or else the rows' own.
-        Returns how many rows it has, and start and scale of the values: a leaf is worth
-        start - scale g / h."""
-        data, rows = grower.data, grower.space.rows
-        unit = 1.0 if is_drawn else grower.unit(steady_sum(weight[counts > 0]))
+        """Fill grad_hess of a grower; weights are the numbers of draws, or else the rows' own.
+
+        Returns the number of distinct rows, and start and scale of the values: a leaf has the value
+        start - scale * g / h.
+        """
+        data, rows = grower.data, grower.buffers.sample_indices
+        unit = 1.0 if is_drawn else grower.unit(reproducible_sum(weight[counts > 0]))
         if not self._is_regression():
-            found = _fill_sample(counts, weight, target, unit, is_drawn, data.shift, data.GH, rows)
-            return found, 0.0, 1.0
+            args = counts, weight, target, unit, is_drawn, data.count_bits
+            return _fill_classes(*args, data.grad_hess, rows), 0.0, 1.0
         used = counts.astype(np.float64) if is_drawn else np.where(counts > 0, weight, 0.0)
-        start = steady_sum(used * target) / steady_sum(used)
+        start = reproducible_sum(used * target) / reproducible_sum(used)
         rest = target - start
-        size = steady_sum(used * np.abs(rest))
-        with np.errstate(over="ignore"):  # Of rows that are not used.
-            parts = rest / size * 2.0**SUM_BITS if size > 0 else 0.0 * rest
-        found = _fill_numbers(counts, used, parts, unit, data.shift, data.GH, rows)
-        return found, start, size * unit / 2.0**SUM_BITS
+        total = reproducible_sum(used * np.abs(rest))
+        with np.errstate(over="ignore"):  # On rows outside the sample.
+            scaled = rest / total * 2.0**SUM_BITS if total > 0 else 0.0 * rest
+        size = _fill_numbers(counts, used, scaled, unit, data.count_bits, data.grad_hess, rows)
+        return size, start, total * unit / 2.0**SUM_BITS
 
     def _learner(self, X, y, weight, is_weighted):
-        """The same for copies of an object; it gets the labels, or numbers, as they are."""
-        d, signs = X.shape[1], self._signs(y)
+        """Return a function that trains a copy of an object on the labels, or numbers, as given:
+        t -> (member, columns, parameters, vote, counts)."""
+        d = X.shape[1]
         m, k = self._n_sampled(weight), self._n_features(d, self.max_features)
 
         def train(t):
-            rng, columns = self._rng(t), None
-            counts = _bag(weight, signs, m, self.bootstrap, rng)
-            if k < d:
-                columns = np.sort(rng.choice(d, k, replace=False))
-            target, drawn = self._target(y, weight, counts, rng), self._draw_params(rng)
+            rng, counts, columns, target, drawn = self._draw_member(t, y, weight, m, k, d)
             if not self._is_regression():
                 target = self.classes_[(target > 0).astype(np.intp)]
             member, rows = seeded_copy(self.base, rng), np.repeat(np.arange(y.size), counts)
@@ -1969,21 +1926,21 @@ class _Bagged(_Nested):
         return train
 
     def _numbers_of(self, member, X):
-        """What a regressor predicts, (n,)."""
-        found = np.asarray(member.predict(X), dtype=np.float64)
-        if found.shape not in ((len(X),), (len(X), 1)) or not np.isfinite(found).all():
+        """Prediction of a regressor, (n,)."""
+        predicted = np.asarray(member.predict(X), dtype=np.float64)
+        if predicted.shape not in ((len(X),), (len(X), 1)) or not np.isfinite(predicted).all():
             raise ValueError(
                 f"{type(self).__name__}: members have to predict a finite number for each row; "
-                f"{type(member).__name__} returned an array of shape {found.shape}"
+                f"{type(member).__name__} returned an array of shape {predicted.shape}"
             )
-        return found.ravel()
+        return predicted.ravel()
 
-    def _crew(self, X):
-        """How many threads are worth their while."""
-        return self._threads() if X.size >= CELLS_OF_A_MEMBER else 1
+    def _n_threads(self, X):
+        """Number of threads that pay for their start."""
+        return self._threads() if X.size >= MIN_CELLS_PER_MEMBER else 1
 
     def _each(self, work, T, n_jobs):
-        """work(0), work(1), ... in order; n_jobs threads run ahead, though not far."""
+        """Yield work(0), work(1), ... in order; n_jobs threads run at most n_jobs ahead."""
         if n_jobs == 1:
             yield from map(work, range(T))
             return
@@ -1997,39 +1954,39 @@ class _Bagged(_Nested):
                 yield jobs.popleft().result()
 
     def _each_vote(self, X):
-        """Vote (n,) of one member after the other."""
+        """Yield the vote (n,) of each member."""
 
         def vote(t):
-            if hasattr(self, "estimators_"):
-                columns = (
-                    self.estimators_features_[t] if hasattr(self, "estimators_features_") else None
-                )
-                return self._member_vote(self.estimators_[t], _columns_of(X, columns))
-            return sum_trees(self.nodes_, self.starts_[t : t + 1], np.ones(1), X)
+            if not hasattr(self, "estimators_"):
+                return sum_trees(self.nodes_, self.starts_[t : t + 1], np.ones(1), X)
+            columns = getattr(self, "estimators_features_", None)
+            columns = None if columns is None else columns[t]
+            return self._member_vote(self.estimators_[t], _columns_of(X, columns))
 
-        return self._each(vote, self.weights_.size, self._crew(X))
+        return self._each(vote, self.weights_.size, self._n_threads(X))
 
-    def _keep(self, members, nodes, starts, features, params):
-        """Set the attributes that hold the members, all or those so far."""
-        self.weights_ = np.full(len(features), 1.0 / len(features))
+    def _set_members(self, trained):
+        """Set the attributes of the members, all or those so far."""
+        members, features, params = map(list, zip(*trained, strict=True))
+        self.weights_ = np.full(len(members), 1.0 / len(members))
         if features[0] is not None:
             self.estimators_features_ = np.array(features)
         if self.perturb is not None:
-            self.estimators_params_ = params[:]
+            self.estimators_params_ = params
         if isinstance(self.base, str):
-            self.nodes_, self.starts_ = nodes, starts
+            self.nodes_, self.starts_ = join_trees(members)
         else:
-            self.estimators_ = members[:]
+            self.estimators_ = members
 
     def _importances(self):
-        """Mean over the trees of their features' shares of the gains, (d,), of sum 1 or 0."""
+        """Mean over the trees of each feature's fraction of the gains, (d,), of sum 1 or 0."""
         tree = np.repeat(np.arange(self.weights_.size), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
         share = self.nodes_["gain"] / np.where(gain > 0, gain, 1.0)[tree]
         total = np.bincount(self.nodes_["feature"], share, self.n_features_in_)
         return total / total.sum() if total.any() else total
 
-    def _keep_outside(self, outside, n_outside, y, weight):
+    def _set_oob(self, outside, n_outside, y, weight):
         """Set the out-of-bag attributes, equations (9) and (10)."""
         known = n_outside > 0
         mean = np.full(y.size, np.nan)
@@ -2051,81 +2008,82 @@ class Bagging(_Bagged):
     Parameters
     ----------
     base : "tree", "stump" or an object with fit and predict
-        What the members are. An object is copied for each; its random_state, if it has one, is set.
+        Kind of the members. An object is copied for each member, and its random_state set if it has
+        one.
     n_estimators : int >= 1
-        Members.
+        Number of members.
     max_samples : float in (0, 1] or int >= 1
-        Share or number of rows that are drawn for a member; with bootstrap the number may be above
-        that of the rows.
+        Fraction or number of rows to draw for a member; with bootstrap the number may exceed that
+        of the rows.
     max_features : None, float in (0, 1], int >= 1, "sqrt" or "log2"
-        Share or number of features that are drawn; None: all.
+        Fraction or number of features to draw; None means all.
     per_split : bool
-        Whether features are drawn anew at each split of a tree, as in a random forest, or once for
-        each member. Objects: always once.
+        If True, draw features anew at each split of a tree, as in a random forest; else, and for
+        objects, once per member.
     bootstrap : bool
-        Whether rows are drawn with replacement, in proportion to sample_weight. They are drawn by
-        number: only with all of them, bootstrap=False and max_samples=1.0, and without outputs of
-        their own, are trees the same to the last bit in any order of up to 100,000 rows.
+        If True, draw rows with replacement, in proportion to sample_weight. Rows are drawn by
+        index: trees are the same to the last bit in any order of up to 100,000 rows only with
+        bootstrap=False, max_samples=1.0 and outputs=None.
     oob_score : bool
-        Whether the votes of the members on rows outside their samples are kept, and their accuracy.
+        If True, compute the votes of the members on rows outside their samples, and their accuracy.
     voting : "hard" or "soft"
-        Whether a member votes -1 or +1, or the difference of its probabilities of the classes; of
-        smeared outputs, which need "soft", what it predicts.
+        Votes of the members: "hard" -1 or +1, "soft" the difference of the class probabilities, or
+        with outputs="smear", which needs "soft", the prediction.
     outputs : None, "flip" or "smear"
-        What each member learns: the classes, classes of which some were drawn anew, or the numbers
-        -1 and +1 of the classes with noise of its own; for these the members are regression trees,
-        or objects that are regressors. Rows are drawn as well; Breiman draws none: bootstrap=False.
+        Targets of each member: the classes, classes of which some are drawn anew, or the classes as
+        numbers -1 and +1 with Gaussian noise; for the last, members are regression trees, or
+        objects that are regressors. Rows are drawn as well; Breiman draws none: bootstrap=False.
     noise : None or float >= 0
-        "flip": share of the labels that are drawn anew, from all of them, so that the classes keep
-        their sizes; of two equal ones half of these change. None: 0.2. "smear": standard deviation
-        of the noise, as a multiple of that of the numbers. None: 1.
+        "flip": fraction of the labels to draw anew, from all labels, so that the classes keep their
+        expected sizes; None means 0.2. "smear": standard deviation of the noise, as a multiple of
+        that of the numbers; None means 1.
     perturb : None or dict
-        Parameters of the members, by name, in which they differ, with a list of values each, of
-        which every member draws one. Trees: max_features (with per_split), criterion,
-        min_samples_leaf, min_impurity_decrease, max_depth, max_leaf_nodes and prune. Objects: what
-        their get_params has.
+        List of values for each parameter, by name, of which every member draws one. Trees:
+        max_features (with per_split), criterion, min_samples_leaf, min_impurity_decrease,
+        max_depth, max_leaf_nodes and prune. Objects: the parameters of get_params.
     max_depth : None or int >= 1
-        Depth of a tree; a stump has 1.
+        Maximum depth of a tree; a stump has depth 1.
     criterion : "error", "gini", "entropy" or "gain_ratio"
-        What a split has to reduce; "gain_ratio" is C4.5's, "gini" are squares, which smeared
-        outputs need.
+        Impurity that a split reduces; "gain_ratio" is C4.5's. Smeared outputs need "gini", which is
+        the squared error.
     min_samples_leaf : int >= 1
-        Fewest rows in a leaf, each counted as often as it was drawn.
+        Minimum number of rows in a leaf, each counted as often as it was drawn.
     max_leaf_nodes : None or int >= 2
-        Most leaves; the splits of the highest gain come first.
+        Maximum number of leaves; the splits of the highest gain come first.
     min_impurity_decrease : float >= 0
-        Least gain of a split, as part of the weight of all rows.
+        Minimum gain of a split, as a fraction of the weight of all rows.
     prune : bool
-        Whether trees are pruned afterwards, by C4.5's estimate at a confidence of 25 %; not for
-        smeared outputs.
+        If True, prune trees by C4.5's estimate at a confidence of 25 %; not for smeared outputs.
     max_bins : None or int from 2 to 256
-        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+        Maximum number of bins per feature: splits are exact if it has no more values. None: always
+        exact.
     class_weight : None, "balanced" or dict
-        Factors of the rows' weights by class; "balanced": all classes weigh the same.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
+        weight.
     n_jobs : None or int
-        Threads for training and prediction; the model is the same for any number. None: 1, -1: as
-        many as there are processors.
+        Maximum number of threads for training and prediction; None means 1, -1 all processors. The
+        model does not depend on it.
     random_state : None, int, RandomState or Generator
-        Seed of the draws; each member has a stream of its own.
+        Seed of the draws; each member has its own generator.
     verbose : int
-        1 prints one line after every member.
+        If 1, print one line after every member.
     callback : None or callable
         Called as callback(self, iteration, info) after every member, in order; True stops. The
-        model it gets is that of the members so far: it predicts and has a score.
+        model then has the members so far: it can predict.
 
     Attributes
     ----------
     weights_ (T,) : 1 / T each
-    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on
+    nodes_, starts_ : nodes of all trees; those of tree t begin at starts_[t]
     estimators_ : list of the members instead, if base is an object
-    estimators_features_ (T, k) : features of each member, if they were drawn once for each
-    estimators_params_ : list of what each member drew, a dict of its own, where perturb is given
+    estimators_features_ (T, k) : features of each member, if drawn once per member
+    estimators_params_ : list of the parameters that each member drew, as dicts, with perturb
     feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
-    oob_decision_function_ (n,) : mean vote of the members that did not see the row; NaN: all did
-    oob_score_ : accuracy of these votes where there are any
+    oob_decision_function_ (n,) : mean vote of the members without the row; NaN if there are none
+    oob_score_ : accuracy of these votes
     objective_, residual_ : training error; None: there is nothing to certify
-    n_iter_, trace_ : members, training error after each
-    converged_, reason_ : whether all members were trained, and why the run ended
+    n_iter_, trace_ : number of members, training error after each
+    converged_, reason_ : True if all members were trained, and why the run ended
     seed_, n_rows_ : from which `samples` draws the samples again
     classes_, n_features_in_ : as in scikit-learn
 
@@ -2134,7 +2092,7 @@ class Bagging(_Bagged):
     >>> model = Bagging(max_features="sqrt", oob_score=True, random_state=0).fit(X, y)
     >>> model.score(X, y), model.oob_score_
 
-    As many members as raise the accuracy on rows of one's own, and 10 more:
+    Early stopping after 10 members without a higher accuracy on other rows:
 
     >>> scores = []
     >>> def stop(model, iteration, info):
@@ -2144,7 +2102,7 @@ class Bagging(_Bagged):
     """
 
     _oob_name = "oob_decision_function_"
-    _decrease = 1.0  # Gains of regression trees are halves of squares: of -1 and +1, Gini's.
+    _decrease = 1.0  # Gains of regression trees are halves of squares: for -1 and +1, Gini's.
     _param_rules = {
         **_Bagged._param_rules,
         "voting": "one of 'hard', 'soft'",
@@ -2183,14 +2141,14 @@ class Bagging(_Bagged):
         return self._mean_vote(X)
 
     def predict_proba(self, X):
-        """Share of the votes for each class, (n, 2); soft: mean probability."""
+        """Fraction of the votes for each class, (n, 2); soft: mean probability."""
         share = 0.5 + 0.5 * self.decision_function(X)
         if self.outputs == "smear":
             share = share.clip(0.0, 1.0)
         return np.column_stack([1.0 - share, share])
 
     def facts(self):
-        """Figures for a report."""
+        """Statistics of the fit for a report."""
         return {"out-of-bag error": 1.0 - self.oob_score_} if hasattr(self, "oob_score_") else {}
 
     def _is_regression(self):
@@ -2200,7 +2158,7 @@ class Bagging(_Bagged):
         return y
 
     def _signs_again(self, y, sample_weight):
-        """Labels -1 and +1 and weights of the rows of fit, as they were there."""
+        """Labels -1 and +1 and weights of the rows, as in fit."""
         codes = self._encode_labels(y, self.n_rows_)
         weight = self._check_weight(sample_weight, self.n_rows_)
         if self.class_weight is not None:
@@ -2209,7 +2167,7 @@ class Bagging(_Bagged):
         return 2.0 * codes - 1.0, weight
 
     def _loss(self, total, T, y, weight):
-        """Training error of a vote."""
+        """Training error of the vote `total` of T members."""
         wrong = ((total >= 0) != (y > 0)).astype(np.float64)
         return weight @ wrong / weight.sum()
 
@@ -2237,30 +2195,31 @@ class Bagging(_Bagged):
 
 
 class BaggingRegressor(_Regressor, _Bagged):
-    """Bagging for numbers: the mean of regression trees, or of anything, on samples of the rows.
+    """Bagging for numbers: the mean of regression trees, or of objects, on samples of the rows.
 
     Parameters
     ----------
     base : "tree", "stump" or an object with fit and predict
-        What the members are; trees reduce squares. An object, copied for each, predicts numbers.
+        Kind of the members; trees reduce the squared error. An object, copied for each member,
+        predicts numbers.
     outputs : None or "smear"
-        Whether each member learns y, or y with noise of its own.
+        Targets of each member: y, or y with Gaussian noise.
     noise : None or float >= 0
-        Standard deviation of the noise, as a multiple of that of y. None: 1.
+        Standard deviation of the noise, as a multiple of that of y; None means 1.
     oob_score : bool
-        Whether the means of the members on rows outside their samples are kept, and their R^2.
+        If True, compute the means of the members on rows outside their samples, and their R^2.
     min_impurity_decrease : float >= 0
-        Least gain of a split: by how much the variance of the sample falls.
+        Minimum gain of a split: by how much the variance of the sample falls.
     n_estimators, max_samples, max_features, per_split, bootstrap, perturb, max_depth, \
 min_samples_leaf, max_leaf_nodes, max_bins, n_jobs, random_state, verbose, callback : as in Bagging
 
     Attributes
     ----------
-    oob_prediction_ (n,) : mean of the members that did not see the row; NaN: all did
-    oob_score_ : R^2 of these means where there are any
+    oob_prediction_ (n,) : mean of the members without the row; NaN if there are none
+    oob_score_ : R^2 of these means
     objective_, residual_ : mean squared error on the training rows; None: nothing to certify
-    n_iter_, trace_ : members, the objective after each
-    the others : as of Bagging
+    n_iter_, trace_ : number of members, objective after each
+    the others : as in Bagging
 
     Example
     -------
@@ -2281,14 +2240,14 @@ min_samples_leaf, max_leaf_nodes, max_bins, n_jobs, random_state, verbose, callb
         self._set(locals())
 
     def predict(self, X):
-        """Number for each row, (n,): the mean of those of the members."""
+        """Mean of the members' predictions, (n,)."""
         return self._mean_vote(X)
 
     def _is_regression(self):
         return True
 
     def _signs(self, y):
-        """No sample lacks a class here."""
+        """Zeros (n,): no sample is drawn again for want of a class."""
         return np.zeros(y.size)
 
     def _signs_again(self, y, sample_weight):
@@ -2296,44 +2255,19 @@ min_samples_leaf, max_leaf_nodes, max_bins, n_jobs, random_state, verbose, callb
         return self._signs(y), self._check_weight(sample_weight, self.n_rows_)
 
     def _loss(self, total, T, y, weight):
-        """Mean squared error of a mean."""
-        return steady_sum(weight * (total / T - y) ** 2) / weight.sum()
+        """Mean squared error of the mean of T members, of sum `total`."""
+        return reproducible_sum(weight * (total / T - y) ** 2) / weight.sum()
 
-    def _quality(self, found, y, weight):
+    def _quality(self, mean, y, weight):
         """R^2 on the rows of weight > 0."""
         used = weight > 0
-        return r_squared(y[used], found[used], weight[used])
+        return r_squared(y[used], mean[used], weight[used])
 
     def _leaf_votes(self, values):
         return values
 
     def _member_vote(self, member, X):
         return self._numbers_of(member, X)
-
-
-# >>> shared: stack 1
-class Stack:
-    """An array that grows at its end. Its space doubles as it fills: T appends cost O(T) in all."""
-
-    def __init__(self, first):
-        self._space, self._size = first, len(first)
-
-    def append(self, new):
-        """Add these entries."""
-        stop = self._size + len(new)
-        if stop > len(self._space):
-            more = np.zeros(stop, dtype=self._space.dtype)
-            self._space = np.concatenate([self._space[: self._size], more])
-        self._space[self._size : stop] = new
-        self._size = stop
-
-    @property
-    def entries(self):
-        """All entries, a part of the space."""
-        return self._space[: self._size]
-
-
-# <<< shared: stack
 
 
 def _columns_of(X, columns):

@@ -1,11 +1,11 @@
-"""Gradient boosting: members, one after the other, each fitted to the slope of the loss.
+"""Gradient boosting: members, one after the other, each fitted to the gradient of the loss.
 
-    minimise over the sums of members H:   sum_i w_i loss(H(x_i), y_i)
+Problem   minimise over sums of members H:   sum_i w_i loss(H(x_i), y_i)
 
     classes, y = -1 or +1    log: log(1 + exp(-y H)), exponential: exp(-y H), hinge: max(0, 1 - y H)
-                             and squared: (y - H)^2 / 2, or a function that is given
+                             and squared: (y - H)^2 / 2, or a function
     numbers y                squared; huber: squared up to delta, linear beyond; absolute: |y - H|;
-                             or a function that is given
+                             or a function
 
 Method    H_0 is the best constant. Round t, with g_i and h_i the first and second derivative of the
           loss of row i at H_t-1(x_i), times w_i:
@@ -15,17 +15,17 @@ Method    H_0 is the best constant. Round t, with g_i and h_i the first and seco
                         leaf is the Newton step -G / (H + l2), and alpha_t = 1
               order 1   the tree is fitted to -g by least squares: h_i = w_i in the above; then
                         alpha_t minimises sum_i w_i loss(H_t-1(x_i) + alpha h_t(x_i), y_i)
-                        and, for log, exponential and given losses of classes, l2 / 2 times the
+                        and, for log, exponential and custom losses of classes, l2 / 2 times the
                         squares of alpha v, v the values of the leaves. For absolute and hinge
                         each leaf takes its own value of least loss, a median of y - H_t-1(x) of
-                        its rows, or the quantile at the share of y = +1; then alpha_t = 1
+                        its rows, or the quantile at the fraction of y = +1; then alpha_t = 1
               H_t = H_t-1 + learning_rate alpha_t h_t
           Any other regressor h_t is fitted to -g / h by least squares with weights h, where again
           h_i = w_i for order 1; alpha_t is 1 for order 2, else the best one, without l2, which for
           absolute and hinge is the kink at which the slope passes 0.
-          A level of a tree costs O(n d), the rest of a round O(n). It is a greedy method, without
-          an optimum to be close to: there is no residual. On several threads, or on row blocks,
-          trees grow level by level from sums over the rows of each part: the same trees.
+          A level of a tree costs O(n d), the rest of a round O(n). The method is greedy, without an
+          optimum to certify: there is no residual. On several threads, or on row blocks, trees grow
+          level by level from sums over the rows of each block, to the same bits.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Algorithm 2, Theorem 9 and the
           losses (27) to (29); Friedman, "Greedy Function Approximation: A Gradient Boosting
           Machine", 2001; Chen, Guestrin, "XGBoost: A Scalable Tree Boosting System", 2016.
@@ -33,22 +33,22 @@ Departs   Theorem 9's expansion has the inverse of the second derivative where t
           belongs; its result is right. Huber's loss has no curvature beyond delta: order 2 takes
           its bound, 1. Absolute and hinge have none at all: order 1 only.
           Hinge has a kink at y H = 1, and H_0 puts all rows of the larger class there: g is then
-          the middle of the slopes at both sides, as for the absolute loss. With either of the two
+          the mean of the slopes at both sides, as for the absolute loss. With either of the two
           Ridge takes no step on german-numer and titanic. Even so one alpha_t for all leaves may be
           0, as some lose what others gain (german-numer, depth 2): each leaf is searched, as
           Friedman does for the absolute loss. An object that lowers the loss no more ends the run.
-          Order 1 searches the best alpha_t exactly. Where trees part the classes without error
-          it is infinite without l2, which Algorithm 2 does not have: then a warning says so.
-          Huber's delta is by default the median of |y - median|, chosen once: with another each
+          Order 1 searches the best alpha_t exactly. If trees separate the classes without error,
+          it is infinite without l2, which Algorithm 2 does not have: a warning says so.
+          Huber's delta is by default the median of |y - median|, chosen once: with a new one each
           round, as Friedman has it, no two rounds could be compared, and early stopping would not
           stop. His quantile of 90 % loses more to outliers (5 % of them, at 1,000 deviations, on
           Friedman's first problem: R^2 0.53 against 0.82) and gains 0.01 without them.
 Symbols   paper      here       meaning                                        shape
           H(x_i)     F          scores of the training rows                    (n,)
-          (r_i)      G          derivative of the loss, w_i times; -r_i        (n,)
-                     H          second derivative, w_i times                   (n,)
-                     GH         both, as whole numbers                         (n, 2)
-          alpha_t    weights_   of the members, with the learning rate         (T + 1,)
+          (r_i)      G          derivative of the loss, times w_i; -r_i        (n,)
+                     H          second derivative, times w_i                   (n,)
+                     grad_hess  both, as integers                              (n, 2)
+          alpha_t    weights_   of the members, times the learning rate        (T + 1,)
 Use       m = GradientBoosting().fit(X, y); m.predict_proba(X)
           m = GradientBoostingRegressor(loss="huber").fit(X, y); m.predict(X)
           m = GradientBoosting(loss="hinge", order=1, base=Ridge()).fit(X, y)
@@ -68,18 +68,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial, update_wrapper, wraps
 from importlib import import_module
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 LOSSES = {"log": 0, "exponential": 1, "squared": 2, "huber": 3, "absolute": 4}
-ENDLESS = "log", "exponential"  # These losses have no least value.
-KINKED = "absolute", "hinge"  # These are linear but for one kink, at y.
-MOST_EXPONENT = 700.0  # The exponential loss grows no further: it would overflow.
-NO_SLOPE = 1e-280  # A sum of derivatives below this is none.
-UNITS_OFF = 1e-6  # Whole units change the weight of a leaf by less than this part.
-COARSEST = 1 / 12  # Terms of a sum below this part of what rounds them are rounded anew, finer.
+UNBOUNDED = "log", "exponential"  # Losses without a minimum.
+PIECEWISE_LINEAR = "absolute", "hinge"  # Losses that are linear but for one kink, at y.
+MAX_EXPONENTIAL = 700.0  # exp of more would overflow: the exponential loss is constant beyond.
+NO_SLOPE = 1e-280  # A sum of derivatives below this is 0.
+UNIT_ERROR = 1e-6  # Integer units change the weight of a leaf by less than this fraction.
+COARSEST = 1 / 12  # Sums below this fraction of their grid constant need a finer grid.
 
 
 # >>> shared: jit 2
@@ -123,7 +124,7 @@ def _loss(f, y, loss, delta):
         wrong = (e if y * f >= 0.0 else 1.0) / (1.0 + e)
         return max(-y * f, 0.0) + math.log1p(e), -y * wrong, e / ((1.0 + e) * (1.0 + e))
     if loss == 1:
-        e = math.exp(min(-y * f, MOST_EXPONENT))
+        e = math.exp(min(-y * f, MAX_EXPONENTIAL))
         return e, -y * e, e
     r = f - y
     if loss == 2 or loss == 3 and abs(r) <= delta:
@@ -133,36 +134,28 @@ def _loss(f, y, loss, delta):
     return abs(r), 1.0 * (r > 0.0) - 1.0 * (r < 0.0), 0.0
 
 
-class ScoredRows(NamedTuple):
-    """Rows and their scores."""
-
-    F: np.ndarray  # (n,): scores.
-    G: np.ndarray  # (n,): first derivatives of the loss, times the weights.
-    H: np.ndarray  # (n,): second derivatives.
-    y: np.ndarray
-    w: np.ndarray  # (n,): weights.
-
-
 @jit(nogil=True)
-def _move(rows, values, leaf, alpha, big, loss, delta):
-    """F += alpha values[leaf] of `ScoredRows`; overwrites its derivatives G and H. Returns the sums
-    of the weighted losses, of |G| and of H, of terms that are rounded by big (3,)."""
+def _update_scores(rows, values, leaf, alpha, grid, loss, delta):
+    """F += alpha values[leaf]; overwrite the derivatives G and H of rows = (F, G, H, y, w).
+
+    Returns the sums of the weighted losses, of |G| and of H, rounded by the constants grid (3,).
+    """
     F, G, H, y, w = rows
     total = sum_g = sum_h = 0.0
-    big_f, big_g, big_h = big[0], big[1], big[2]
+    grid_f, grid_g, grid_h = grid[0], grid[1], grid[2]
     for i in range(F.size):
         f = F[i] + alpha * values[leaf[i]]
         value, g, h = _loss(f, y[i], loss, delta)
         F[i], G[i], H[i] = f, w[i] * g, w[i] * h
-        total += (w[i] * value + big_f) - big_f
-        sum_g += (abs(G[i]) + big_g) - big_g
-        sum_h += (H[i] + big_h) - big_h
+        total += (w[i] * value + grid_f) - grid_f
+        sum_g += (abs(G[i]) + grid_g) - grid_g
+        sum_h += (H[i] + grid_h) - grid_h
     return total, sum_g, sum_h
 
 
 @jit(nogil=True)
-def _largest(rows, loss, delta):
-    """The largest of these terms."""
+def _largest_terms(rows, loss, delta):
+    """Largest weighted loss, |G| and H of rows = (F, G, H, y, w)."""
     F, G, H, y, w = rows
     top = top_g = top_h = 0.0
     for i in range(F.size):
@@ -172,198 +165,167 @@ def _largest(rows, loss, delta):
 
 
 @jit(nogil=True)
-def _probe(rows, values, leaf, alpha, big, small, loss, delta):
-    """Slope and curvature of the weighted loss in alpha at F + alpha values[leaf], of terms rounded
-    by big (2,); what that takes off the slope's is added up, too, rounded by small: a line search
-    ends where little is left of the slope. Returns both parts of the slope, the curvature, and the
-    largest terms of each."""
+def _directional_derivatives(rows, values, leaf, alpha, grid, fine, loss, delta):
+    """First and second derivative of the weighted loss in alpha at F + alpha values[leaf].
+
+    Terms are rounded by grid (2,). The remainders of the slope are summed, too, rounded by fine: a
+    line search ends where the slope is nearly 0. Returns slope, remainder, curvature and the
+    largest terms of both.
+    """
     F, _, _, y, w = rows
     slope = rest = curvature = top = top_h = 0.0
-    big_g, big_h = big[0], big[1]
+    grid_g, grid_h = grid[0], grid[1]
     for i in range(F.size):
         step = values[leaf[i]]
         _, g, h = _loss(F[i] + alpha * step, y[i], loss, delta)
         g, h = w[i] * g * step, w[i] * h * step * step
         top, top_h = max(top, abs(g)), max(top_h, h)
-        first = (g + big_g) - big_g
+        first = (g + grid_g) - grid_g
         slope += first
-        rest += ((g - first) + small) - small
-        curvature += (h + big_h) - big_h
+        rest += ((g - first) + fine) - fine
+        curvature += (h + grid_h) - grid_h
     return slope, rest, curvature, top, top_h
 
 
 @jit(nogil=True)
-def _fill_derivatives(G, H, unit_g, unit_h, shift, GH):
-    """Derivatives as the trees want them, in whole units."""
+def _fill_derivatives(G, H, unit_g, unit_h, count_bits, grad_hess):
+    """Fill grad_hess (n, 2) with the derivatives in integer units."""
     for i in range(G.size):
         g = G[i] * unit_g
-        GH[i, 0] = np.int64(g + math.copysign(0.5, g))
-        GH[i, 1] = (np.int64(H[i] * unit_h + 0.5) << shift) + 1
+        grad_hess[i, 0] = np.int64(g + math.copysign(0.5, g))
+        grad_hess[i, 1] = (np.int64(H[i] * unit_h + 0.5) << count_bits) + 1
 
 
-# -- boosting -----------------------------------------------------------------------------------
-NEWTON_STEPS = 200  # A line search has so many steps at the most; five are usual.
-FLATTER = 1e-12  # A line search ends where the slope is this part of that at its start.
-ALPHA_EPS = 2.0**-52  # It ends, too, where the bracket is this part of alpha.
-FALLS_ON = 1e-3  # The loss falls for ever where the next step is longer than this part of alpha.
+# -- solver -------------------------------------------------------------------------------------
+NEWTON_STEPS = 200  # Maximum number of steps of a line search; five are usual.
+FLATTER = 1e-12  # A line search ends at this fraction of its first slope.
+ALPHA_EPS = 2.0**-52  # It also ends if the bracket is this fraction of alpha.
+FALLS_ON = 1e-3  # The loss has no minimum if the next step exceeds this fraction of alpha.
 
 
-def _scored(part):
-    """What kernels need of the rows of a part."""
-    return part.F, part.G, part.H, part.target, part.weight
+def _scored(block):
+    """The arrays F, G, H, y, w of a block, each (n,)."""
+    return block.F, block.G, block.H, block.target, block.weight
 
 
-def _set_scores(part, start):
-    """Keep the constant as the score of each row, and node 0 as its node."""
-    n = len(part.target)
-    part.allocate("F", n)[:] = start
-    part.allocate("G", n)
-    part.allocate("H", n)
-    part.allocate("node", n, np.int32)
+def _allocate_block(block, start):
+    """Allocate the scores F, equal to start, the derivatives and the node of each row."""
+    n = len(block.target)
+    block.allocate("F", n)[:] = start
+    block.allocate("G", n)
+    block.allocate("H", n)
+    block.allocate("node", n, np.int32)
 
 
-def _move_rows(part, values, alpha, big, rule):
-    return _move(_scored(part), values, part.node, alpha, big, *rule)
+def _update_block(block, values, alpha, grid, loss):
+    return _update_scores(_scored(block), values, block.node, alpha, grid, *loss)
 
 
-def _largest_of_rows(part, rule):
-    return _largest(_scored(part), *rule)
+def _largest_of_block(block, loss):
+    return _largest_terms(_scored(block), *loss)
 
 
-def _probe_rows(part, values, alpha, big, small, rule):
-    return _probe(_scored(part), values, part.node, alpha, big, small, *rule)
+def _derivatives_of_block(block, values, alpha, grid, fine, loss):
+    return _directional_derivatives(_scored(block), values, block.node, alpha, grid, fine, *loss)
 
 
-def _fill_rows(part, is_curved, unit_g, unit_h, shift):
-    """Fill a part's GH with its derivatives; without a curvature weights stand for the second."""
-    second = part.H if is_curved else part.weight
-    _fill_derivatives(part.G, second, unit_g, unit_h, shift, part.GH)
+def _fill_block(block, has_curvature, unit_g, unit_h, count_bits):
+    """Fill grad_hess of a block; weights replace the second derivatives if these are not used."""
+    second = block.H if has_curvature else block.weight
+    _fill_derivatives(block.G, second, unit_g, unit_h, count_bits, block.grad_hess)
 
 
-def _weights(part):
-    return part.weight
+def _class_weights(block, sign):
+    """Weights of the rows of class +1 or -1."""
+    return block.weight[block.target * sign > 0]
 
 
-def _high_weights(part):
-    return part.weight[part.target > 0]
-
-
-def _low_weights(part):
-    return part.weight[part.target < 0]
-
-
-def _weighted_targets(part):
-    return part.weight * part.target
-
-
-def _slopes(part):
-    return part.G
-
-
-def _fits(big, sizes):
-    """Whether big, each of `rounding`, suits terms of these sums, or they are too large for any."""
-    for b, size in zip(big.tolist(), sizes, strict=True):
-        if size != 0.0 and size < math.inf and not COARSEST * b <= size <= 0.5 * b:
+def _suits(grid, sizes):
+    """Return True if the grid constants suit terms of these sums, or sums overflow anyway."""
+    for c, size in zip(grid.tolist(), sizes, strict=True):
+        if size != 0.0 and size < math.inf and not COARSEST * c <= size <= 0.5 * c:
             return False
     return True
 
 
 class _Scores:
-    """Scores of the rows of all parts, each at the value of its node in the member that was added
-    last; the mean loss there, and the sums of its derivatives. The second derivative is the weight
-    if it is not to be used. `rule` is a loss of LOSSES with its delta, or a function.
+    """Scores of the rows of all blocks, the mean loss there and the sums of its derivatives.
 
-    Sums are the same however the rows are cut into parts, and in any order: their terms are rounded
-    by numbers that are kept from one call to the next. Where these do not suit, they become what
-    suits any terms up to the largest one, and from there what suits their sum."""
+    `block.node` is the node of each row in the last member. `loss` is a number of LOSSES with its
+    delta, or a function of `_custom_loss`. The second derivative is the weight without curvature.
 
-    def __init__(self, parts, start, rule, curved, n_jobs=1):
-        self.parts, self.rule, self.curved, self.n_jobs = parts, rule, curved, n_jobs
-        parts.map_inplace(_set_scores, start, n_jobs=n_jobs)
-        self.total = steady_total(partial(parts.map, n_jobs=n_jobs), _weights)
-        self.move_by, self.probe_by = (np.full(k, rounding(self.total)) for k in (3, 2))
-        self.endless = 0  # Line searches without an end.
-        self.move(np.zeros(1), 0.0)
+    Sums do not depend on blocks or order: their terms are rounded to grids, which persist from one
+    call to the next. A grid that does not suit is replaced by one for any terms up to the largest,
+    then by one for their sum.
+    """
 
-    @property
-    def rows(self):
-        """The rows, where they are in one part."""
-        return ScoredRows(*_scored(self.parts))
+    def __init__(self, blocks, start, loss, has_curvature, n_jobs=1):
+        self.blocks, self.loss, self.n_jobs = blocks, loss, n_jobs
+        self.has_curvature = has_curvature
+        blocks.map_inplace(_allocate_block, start, n_jobs=n_jobs)
+        self.weight = reproducible_total(partial(blocks.map, n_jobs=n_jobs), attrgetter("weight"))
+        c = grid_constant(self.weight)
+        self.update_grid, self.search_grid = np.full(3, c), np.full(2, c)
+        self.n_unbounded = 0  # Line searches without a minimum.
+        self.update(np.zeros(1), 0.0)
 
-    @property
-    def leaf(self):
-        """The node of each of these rows."""
-        return self.parts.node
-
-    @leaf.setter
-    def leaf(self, node):
-        self.parts.node = node
-
-    @property
-    def second(self):
-        """Their second derivatives as members see them."""
-        return self.rows.H if self.curved else self.rows.w
-
-    def move(self, values, alpha):
+    def update(self, values, alpha):
         """Add alpha values[node] to the scores."""
-        if callable(self.rule):
-            with np.errstate(over="ignore", invalid="ignore"):
-                sums = self.rule(self.rows, values, self.leaf, alpha, True)
-        else:
-            sums = self._move_named(values, alpha)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if callable(self.loss):
+                sums = self.loss(self.blocks, values, alpha, True)
+            else:
+                sums = self._update(values, alpha)
         total, self.sum_g, sum_h = sums
-        self.loss, self.sum_second = total / self.total, sum_h if self.curved else self.total
+        self.mean_loss = total / self.weight
+        self.sum_second = sum_h if self.has_curvature else self.weight
 
-    def _move_named(self, values, alpha):
-        """Sums of the weighted losses, of |G| and of H after a move; what overflows is infinite."""
-        n, n_jobs = self.parts.shape[0], self.n_jobs
-        with np.errstate(over="ignore", invalid="ignore"):
-            for turn in range(3):
-                args = values, alpha, self.move_by, self.rule
-                sums = _add_up(self.parts.map_inplace(_move_rows, *args, n_jobs=n_jobs))
-                if turn == 2 or _fits(self.move_by, sums):
-                    return sums
-                alpha, sizes = 0.0, sums
-                if turn == 0:
-                    tops = self.parts.map(_largest_of_rows, self.rule, n_jobs=n_jobs)
-                    sizes = [n * max(top) for top in zip(*tops, strict=True)]
-                self.move_by = np.array([rounding(size) for size in sizes])
+    def _update(self, values, alpha):
+        """Sums of the weighted losses, of |G| and of H after an update; inf if they overflow."""
+        n, n_jobs = self.blocks.shape[0], self.n_jobs
+        for turn in range(3):
+            args = values, alpha, self.update_grid, self.loss
+            sums = self.blocks.map_inplace(_update_block, *args, n_jobs=n_jobs)
+            sums = [sum(terms) for terms in zip(*sums, strict=True)]
+            if turn == 2 or _suits(self.update_grid, sums):
+                return sums
+            alpha, sizes = 0.0, sums
+            if turn == 0:
+                tops = self.blocks.map(_largest_of_block, self.loss, n_jobs=n_jobs)
+                sizes = [n * max(top) for top in zip(*tops, strict=True)]
+            self.update_grid = np.array([grid_constant(size) for size in sizes])
 
-    def _probe_named(self, values, alpha):
-        """Slope and curvature in alpha."""
-        n = self.parts.shape[0]
+    def _derivatives(self, values, alpha):
+        """First and second derivative of the loss at F + alpha values[node] in alpha."""
+        if callable(self.loss):
+            return self.loss(self.blocks, values, alpha, False)
+        n = self.blocks.shape[0]
         for turn in range(2):
-            small = rounding(n * (self.probe_by[0] * 2.0**-52))
-            args = values, alpha, self.probe_by, small, self.rule
-            found = self.parts.map(_probe_rows, *args, n_jobs=self.n_jobs)
-            slope, rest, curvature, top, top_h = found[0]
-            if len(found) > 1:
-                slope, rest, curvature = _add_up([one[:3] for one in found])
-                top, top_h = (max(one[k] for one in found) for k in (3, 4))
-            sizes = n * top, n * top_h
-            if turn == 1 or _fits(self.probe_by, sizes):
+            fine = grid_constant(n * (self.search_grid[0] * 2.0**-52))
+            args = values, alpha, self.search_grid, fine, self.loss
+            sums = self.blocks.map(_derivatives_of_block, *args, n_jobs=self.n_jobs)
+            *terms, top, top_h = zip(*sums, strict=True)
+            slope, rest, curvature = map(sum, terms)
+            sizes = n * max(top), n * max(top_h)
+            if turn == 1 or _suits(self.search_grid, sizes):
                 return slope + rest, curvature
-            self.probe_by = np.array([rounding(size) for size in sizes])
+            self.search_grid = np.array([grid_constant(size) for size in sizes])
 
-    def _at(self, values, alpha):
-        """Slope and curvature of the loss at F + alpha values[node], in alpha."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not callable(self.rule):
-                return self._probe_named(values, alpha)
-            return self.rule(self.rows, values, self.leaf, alpha, False)
+    def line_search(self, values, penalty):
+        """The alpha >= 0 of least loss at F + alpha values[node], plus penalty alpha^2 / 2.
 
-    def search(self, values, penalty):
-        """The alpha >= 0 of least loss at F + alpha values[node] plus penalty alpha^2 / 2, a convex
-        function of it: Newton steps, and halves of the bracket, or doubles of alpha, where they
-        leave it; without a curvature, secants and halves by turns. One that falls for ever is
-        counted as endless; alpha is where it hardly does."""
+        The function is convex: Newton steps, or a bisection of the bracket (twice alpha if it is
+        infinite) if they leave it. Without a curvature, secants and bisections alternate. A
+        search without a minimum is counted; alpha is where the loss hardly falls.
+        """
 
         def derivatives(alpha):
-            slope, curvature = self._at(values, alpha)
+            with np.errstate(over="ignore", invalid="ignore"):
+                slope, curvature = self._derivatives(values, alpha)
             return slope + penalty * alpha, curvature + penalty
 
         slope, curvature = derivatives(0.0)
-        told = curvature == curvature
+        has_curvature = curvature == curvature
         low, high = 0.0, math.inf
         alpha, goal = 0.0, FLATTER * abs(slope)
         for k in range(NEWTON_STEPS):
@@ -372,44 +334,43 @@ class _Scores:
                 break
             last = alpha, slope
             alpha = alpha - slope / curvature if curvature > 0.0 else math.inf
-            if not low < alpha < high or not (told or k % 2):
+            if not low < alpha < high or not (has_curvature or k % 2):
                 alpha = 0.5 * (low + high) if high < math.inf else 2.0 * low + (low == 0.0)
             slope, curvature = derivatives(alpha)
-            if not told:
+            if not has_curvature:
                 curvature = (slope - last[1]) / (alpha - last[0])
-        self.endless += high == math.inf and -slope > FALLS_ON * alpha * curvature
+        self.n_unbounded += high == math.inf and -slope > FALLS_ON * alpha * curvature
         return alpha
 
 
-def _add_up(sums):
-    """Sums of all parts together, numbers that add up without rounding."""
-    return sums[0] if len(sums) == 1 else [sum(one) for one in zip(*sums, strict=True)]
-
-
 def hinge(y, f):
-    """The hinge loss (28), as a function that is given: one more in `_loss`, and the compiler would
-    no longer choose the loss outside the loop over the rows."""
+    """Hinge loss (28) and its gradient, as a custom loss.
+
+    A sixth loss in `_loss` would keep the compiler from choosing it outside the loop over rows.
+    """
     margin = y * f
     return np.maximum(1.0 - margin, 0.0), -0.5 * y * ((margin < 1.0) + 1.0 * (margin <= 1.0))
 
 
-def _given(loss, order, who):
-    """The sums of a move that is kept, or slope and curvature of one that is not, for a loss that
-    is a function; it tells no curvature in alpha. Where a line search goes too far for the
-    function, the slope is infinite."""
+def _custom_loss(loss, order, who):
+    """Adapt a user-supplied loss to `_Scores`.
 
-    def evaluate(rows, values, leaf, alpha, keep):
-        F, G, H, y, w = rows
-        step = values[leaf]
+    The result, (block, values, alpha, keep), returns the sums of an update if keep is True, else
+    slope and curvature in alpha: the curvature is unknown (NaN), a slope that overflows is inf.
+    """
+
+    def evaluate(block, values, alpha, keep):
+        F, G, H, y, w = _scored(block)
+        step = values[block.node]
         f = F + alpha * step
         if keep:
             F[:] = f
-        value, g, h = _called(loss, order, y, f, who)
+        value, g, h = _call_loss(loss, order, y, f, who)
         G[:], H[:] = w * g, w * h
         if not keep:
-            slope = steady_sum(G * step)
+            slope = reproducible_sum(G * step)
             return slope if math.isfinite(slope) else math.inf, math.nan
-        total, sum_g, sum_h = map(steady_sum, (w * value, np.abs(G), H))
+        total, sum_g, sum_h = map(reproducible_sum, (w * value, np.abs(G), H))
         if not np.isfinite([total, sum_g, sum_h]).all():
             raise ValueError(
                 f"{who}: what loss returns must be finite, got a sum of the values of {total:g}, "
@@ -421,56 +382,60 @@ def _given(loss, order, who):
     return evaluate
 
 
-def _called(loss, order, y, f, who):
-    """Value, gradient and curvature (n,) of a loss that is a function; order 1 needs no curvature,
-    and has zeros."""
+def _call_loss(loss, order, y, f, who):
+    """Checked value, gradient and curvature (n,) of a user-supplied loss; order 1: curvature 0."""
     y = y.view()
     y.flags.writeable = False
-    found, names = loss(y, f), ("value", "gradient", "curvature")[: order + 1]
+    result, names = loss(y, f), ("value", "gradient", "curvature")[: order + 1]
     wanted = f"{', '.join(names[:-1])} and {names[-1]}"
-    if not isinstance(found, (tuple, list)) or len(found) not in (2, 3):
-        raise ValueError(f"{who}: loss must return a tuple of {wanted}, got {type(found).__name__}")
-    if len(found) < len(names):
+    if not isinstance(result, (tuple, list)) or len(result) not in (2, 3):
         raise ValueError(
-            f"{who}: order=2 needs a loss that returns {wanted}, got {len(found)} arrays; set "
+            f"{who}: loss must return a tuple of {wanted}, got {type(result).__name__}"
+        )
+    if len(result) < len(names):
+        raise ValueError(
+            f"{who}: order=2 needs a loss that returns {wanted}, got {len(result)} arrays; set "
             "order=1, which needs no curvature"
         )
-    found = [np.asarray(part) for part in found]
-    for name, part in zip(names, found, strict=False):
-        if part.shape != y.shape or part.dtype.kind not in "biuf":
+    result = [np.asarray(array) for array in result]
+    for name, array in zip(names, result, strict=False):
+        if array.shape != y.shape or array.dtype.kind not in "biuf":
             raise ValueError(
                 f"{who}: loss must return a {name} of shape {y.shape}, a number for each row, "
-                f"got shape {part.shape} and dtype {part.dtype}"
+                f"got shape {array.shape} and dtype {array.dtype}"
             )
-    if order == 2 and (found[2] < 0).any():
+    if order == 2 and (result[2] < 0).any():
         raise ValueError(
-            f"{who}: order=2 needs curvatures >= 0, got {found[2].min():g} from loss; set order=1, "
-            "or return a bound of the curvature that is"
+            f"{who}: order=2 needs curvatures >= 0, got {result[2].min():g} from loss; set "
+            "order=1, or return a bound of the curvature that is"
         )
-    return *found[:2], found[2] if order == 2 else np.zeros(y.size)
+    return *result[:2], result[2] if order == 2 else np.zeros(y.size)
 
 
-def _ends(values, weights, part):
-    """Where the weighted share of smaller values passes `part`: two neighbours if that is between
-    them, else one value twice. Weights, which are to be steady, count as repeated rows."""
+def _quantile_interval(values, weights, fraction):
+    """The two neighbouring values between which the cumulative weight passes a fraction.
+
+    Both are one value if it passes there. Weights, of `round_to_grid`, count as repeated rows.
+    """
     rank = np.argsort(values, kind="stable")
     values, ends = values[rank], np.cumsum(weights[rank])
-    low = np.searchsorted(ends, part * ends[-1] * (1 - QUANTILE_SLACK))
-    high = np.searchsorted(ends, part * ends[-1] * (1 + QUANTILE_SLACK))
+    low = np.searchsorted(ends, fraction * ends[-1] * (1 - QUANTILE_SLACK))
+    high = np.searchsorted(ends, fraction * ends[-1] * (1 + QUANTILE_SLACK))
     return values[low], values[min(high, values.size - 1)]
 
 
-def _quantile(values, weights, part):
-    """The middle of these two."""
-    low, high = _ends(values, steady(weights), part)
+def _median(values, weights):
+    """Weighted median: the midpoint of `_quantile_interval`."""
+    low, high = _quantile_interval(values, round_to_grid(weights), 0.5)
     return 0.5 * low + 0.5 * high
 
 
-def _best_step(loss, rows, step):
-    """The alpha of least loss at F + alpha step, for a loss of KINKED: the slope rises at the kinks
-    of the rows, where F + alpha step = y, and the best alpha is where it passes 0. Of several it is
-    the middle one for the absolute loss, and that next to 0 for hinge."""
-    F, _, _, y, w = rows
+def _best_step(loss, F, y, w, step):
+    """The alpha of least loss at F + alpha step, for a loss of PIECEWISE_LINEAR.
+
+    The slope rises at the kinks of the rows, where F + alpha step = y, and passes 0 at the best
+    alpha. Of several it is the middle one for the absolute loss, the one next to 0 for hinge.
+    """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         kinks, weight = (y - F) / step, w * np.abs(step)
     moved = np.isfinite(kinks) & (weight > 0.0)
@@ -478,31 +443,27 @@ def _best_step(loss, rows, step):
     if not kinks.size:
         return 0.0
     if loss == "absolute":
-        return _quantile(kinks, weight, 0.5)
-    weight = steady(weight)
-    low, high = _ends(kinks, weight, weight @ falls / weight.sum())
+        return _median(kinks, weight)
+    weight = round_to_grid(weight)
+    low, high = _quantile_interval(kinks, weight, weight @ falls / weight.sum())
     low, high = low if falls.any() else -math.inf, high if not falls.all() else math.inf
     return float(min(max(low, 0.0), high))
 
 
-# >>> shared: tree 12
-BIN_ROWS = 100_000  # So many rows decide where the bins of a feature end.
-BIN_CELLS = 4096  # The table that turns a value into its bin has so many cells.
-QUANTILE_SLACK = 1e-10  # This part of a quantile is rounding: a weight counts as repeated rows.
-SUM_BITS = 62  # A node's sum has so many bits: those of its weight, then of its number of rows.
-AHEAD = 64  # Rows that lie far apart are touched so many at a time before they are added up.
-SCATTERED = 6  # Rows lie far apart where not even one row in so many is in the node.
-SORTED = 8  # The rows of a node are sorted where they are fewer than the bins over this number.
-GAIN_TIE = 1e-11  # Gains that differ by this part of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # The squared normal quantile at 25 %, the confidence of C4.5's pruning.
+# >>> shared: tree 13
+BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
+QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
+SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
+GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
+Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
-FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # The upper and lower half of its factor.
-HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # What cuts a number of 64 bits into halves.
-MOST_SHIFT = 1020  # Three times 2 to a higher power would overflow.
-DEEP = 5000  # Trees of so many nodes in all are deep: they are added up in another order.
-DEEP_ROWS = 1024  # So many rows pass a deep tree before the next one: its nodes stay in the cache.
-ABREAST = 8  # So many rows go down a deep tree side by side: their cache misses overlap.
-WALKS_A_THREAD = 100_000  # A thread is worth its while for so many ways of a row through a tree.
+FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
+HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
+MAX_EXPONENT = 1020  # 3 * 2^1021 would overflow.
+DEEP_NODES = 5000  # From this number of nodes on, `_add_deep_trees` is faster than `_add_trees`.
+CHUNK_ROWS = 1024  # Rows that pass a deep tree before the next one: its nodes stay in the cache.
+INTERLEAVED_ROWS = 8  # Rows that descend a deep tree together, so that cache misses overlap.
+MIN_VISITS_PER_THREAD = 100_000  # Row-tree visits that pay for starting a thread.
 CRITERIA = {"error": 0, "gini": 1, "entropy": 2, "gain_ratio": 3}
 TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_depth": "None or an integer >= 1",
@@ -510,145 +471,144 @@ TREE_LIMITS = {  # The rules of the parameters that limit trees.
     "max_leaf_nodes": "None or an integer >= 2",
     "max_bins": "None or an integer from 2 to 256",
 }
-# Nodes have no bytes outside their fields: whatever lay in memory would be saved with them. Fields
-# of a np.record are attributes without the compiler, too; files hold plain records.
-GROWING = np.dtype((np.record, np.dtype(  # A node of a tree that grows; child + 1 is on the right.
+# Nodes have no padding bytes: saved models would contain uninitialised memory. Fields of np.record
+# are attributes without the compiler, too; finished trees are plain structured arrays.
+GROWING = np.dtype((np.record, np.dtype(  # Node of a growing tree; its right child is child + 1.
     [("g", "i8"), ("h", "i8"), ("left_g", "i8"), ("left_h", "i8"), ("gain", "f8"),
-     ("low", "f8"), ("high", "f8"),
-     ("feature", "i4"), ("code", "i4"), ("missing_left", "i4"), ("child", "i4"), ("is_leaf", "i4"),
-     ("depth", "i4"), ("start", "i4"), ("stop", "i4"), ("slot", "i4"), ("is_cut", "i4")], align=True
+     ("low", "f8"), ("high", "f8"), ("feature", "i4"), ("split_bin", "i4"), ("missing_left", "i4"),
+     ("child", "i4"), ("is_leaf", "i4"), ("depth", "i4"), ("start", "i4"), ("stop", "i4"),
+     ("slot", "i4"), ("is_pruned", "i4")], align=True
 )))  # fmt: skip
-NODE = np.dtype(  # A node of a finished tree; child = 0 marks a leaf.
+NODE = np.dtype(  # Node of a finished tree; child = 0 marks a leaf.
     [("threshold", "f8"), ("value", "f8"), ("gain", "f8"), ("feature", "i4"), ("child", "i4"),
      ("missing_left", "i8")], align=True
 )  # fmt: skip
 
 
-class Data(NamedTuple):
-    """What trees are grown on: n rows of d features, each cut into bins."""
+class BinnedData(NamedTuple):
+    """Binned features and packed gradients of n rows."""
 
-    codes: np.ndarray  # (n, d): how many thresholds of its feature lie below a value.
-    by_feature: np.ndarray  # (n, d): the same, column after column.
-    n_codes: np.ndarray  # (d,): codes of a feature's known values; the next one is "missing".
-    GH: np.ndarray  # (n, 2): the gradient and the weight of each row, see `Grower`.
-    shift: int  # The number of rows has so many bits, below those of the weight.
+    X_binned: np.ndarray  # (n, d): number of thresholds of the feature below each value.
+    by_feature: np.ndarray  # (n, d): X_binned, column after column.
+    n_bins_non_missing: np.ndarray  # (d,): bins of known values; missing values are in the next.
+    grad_hess: np.ndarray  # (n, 2): gradient and weight of each row, see `TreeGrower`.
+    count_bits: int  # Bits of the row count, below those of the weight.
 
 
-class Rules(NamedTuple):
-    """Which trees are grown. None stands for no limit, and for no such rule."""
+class TreeParams(NamedTuple):
+    """Growth parameters of a tree; None means no limit, or no such rule."""
 
     criterion: int = CRITERIA["gini"]
     max_depth: int | None = None
-    min_leaf: int = 1  # Fewest rows of a leaf.
+    min_leaf: int = 1  # Minimum number of rows in a leaf.
     max_leaves: int | None = None  # With a limit, the node of the highest gain is split first.
-    min_decrease: float = 0.0  # Least gain, as part of the weight of all rows.
-    min_weight: int = 1  # Least weight of a leaf.
-    l2: float | None = None  # A leaf is worth -g / (h + l2); None: its g are of two classes.
+    min_decrease: float = 0.0  # Minimum gain, as a fraction of the weight of all rows.
+    min_weight: int = 1  # Minimum weight of a leaf.
+    l2: float | None = None  # Leaf value -g / (h + l2); None: g is from two classes.
     monotone: np.ndarray | None = None  # (d,): the value may only rise (1) or fall (-1).
-    n_drawn: int | None = None  # Features that are drawn for each split.
-    few: int = 0  # Nodes of so many rows have them sorted, instead of a histogram.
+    n_drawn: int | None = None  # Features drawn for each split.
 
 
-class Space(NamedTuple):
-    """What is overwritten when a tree grows. Kernels choose by what is None when they compile."""
+class GrowerBuffers(NamedTuple):
+    """Work arrays of the grower. A field that is None removes its branch at compile time."""
 
     nodes: np.ndarray  # The tree.
-    leaf: np.ndarray  # (n,): each row's node.
-    rows: np.ndarray  # (n,): those of a node stand together, from its start to its stop.
-    spare: np.ndarray  # (n,): rows on their way.
-    ahead: np.ndarray  # (AHEAD,): what was touched.
-    opened: np.ndarray  # Nodes that can be split, on a stack.
-    free: np.ndarray  # Slots of `hist` that no node has, on a stack.
-    bins: np.ndarray  # (bins, 2): the histogram of one feature.
-    found: np.ndarray  # (bins,): the codes of its bins, where empty ones are left out.
-    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, where all are needed.
-    order: np.ndarray | None  # (d, n): `rows` in the order of each feature, where bins are exact.
-    near: np.ndarray | None  # (few,): the rows of a small node in the order of a feature.
-    draws: tuple | None  # Where features are drawn: (1,) of the random numbers, (d,) the features.
+    leaf: np.ndarray  # (n,): node of each row.
+    sample_indices: np.ndarray  # (n,): rows; those of a node are contiguous, from start to stop.
+    spare: np.ndarray  # (n,): rows that go right, during a partition.
+    opened: np.ndarray  # Stack of the nodes that can be split.
+    free: np.ndarray  # Stack of the slots of `hist` in use by no node.
+    bins: np.ndarray  # (bins, 2): histogram of one feature.
+    bin_indices: np.ndarray  # (bins,): bins of a sparse histogram.
+    hist: np.ndarray | None  # (slots, d, bins, 2): histograms of nodes, without drawn features.
+    order: np.ndarray | None  # (d, n): sample_indices sorted by each feature, for exact bins.
+    draws: tuple | None  # With drawn features: generator state (1,) and their permutation (d,).
 
 
-# -- sums ---------------------------------------------------------------------------------------
-def rounding(size):
-    """A number that, added to others and taken off again, rounds them to whole multiples of 2^-51
-    of a power of two: sums are then exact, the same in any order, while no part of one is above
-    twice this size."""
-    return math.ldexp(3.0, min(math.frexp(size)[1], MOST_SHIFT))
+# -- reproducible sums --------------------------------------------------------------------------
+def grid_constant(size):
+    """Constant c so that (x + c) - c rounds x to a multiple of 2^-51 times a power of two.
+
+    Sums of such multiples are exact, hence independent of their order, while no partial sum
+    exceeds twice this size.
+    """
+    return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-rounder = jit(rounding, inner=True)  # The same for kernels.
+_grid_constant = jit(grid_constant, inner=True)  # For kernels.
 
 
-def steady_sum(x):
-    """Sum of x (n,), the same in any order: of the numbers, rounded, and of what that takes off."""
-    return steady_total(lambda step, *args: [step(x, *args)], np.asarray)
+def reproducible_sum(x):
+    """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
+    return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
 
 
-def steady_total(each, pick):
-    """The same for the numbers pick(part) of all parts; each(step, ...) lists step(part, ...)."""
-    sizes, tops = zip(*each(_size, pick), strict=True)
+def reproducible_total(each, pick):
+    """Sum of pick(block) over all blocks in any order; each(f, *args) lists f(block, *args)."""
+    sizes, tops = zip(*each(_count_and_max, pick), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        big = rounding(sum(sizes) * max(tops))
-        small = rounding(sum(sizes) * (big * 2.0**-52))
-        high, low = np.sum(each(_rounded_sums, pick, big, small), axis=0).tolist()
+        coarse = grid_constant(sum(sizes) * max(tops))
+        fine = grid_constant(sum(sizes) * (coarse * 2.0**-52))
+        high, low = np.sum(each(_rounded_sums, pick, coarse, fine), axis=0).tolist()
     return high + low if math.isfinite(high) else high
 
 
-def _size(part, pick):
-    """How many numbers there are, and the size of the largest."""
-    x = pick(part)
+def _count_and_max(block, pick):
+    """Number of values, and the largest absolute value."""
+    x = pick(block)
     return x.size, float(np.abs(x).max(initial=0.0))
 
 
-def _rounded_sums(part, pick, big, small):
-    """Sums of the numbers, rounded by big, and of what that takes off, rounded by small."""
-    x = pick(part)
+def _rounded_sums(block, pick, coarse, fine):
+    """Sum of the values on the coarse grid, and of the remainders on the fine one."""
+    x = pick(block)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = (x + big) - big
-        return float(first.sum()), float((((x - first) + small) - small).sum())
+        first = (x + coarse) - coarse
+        return float(first.sum()), float((((x - first) + fine) - fine).sum())
 
 
-def steady(weight):
-    """Weights (n,), rounded so that all sums of some of them are the same in any order."""
-    big = rounding(steady_sum(weight))
-    return (weight + big) - big
+def round_to_grid(weight):
+    """Weights (n,), rounded so that sums over any subset are independent of the order."""
+    c = grid_constant(reproducible_sum(weight))
+    return (weight + c) - c
 
 
 # -- bins ---------------------------------------------------------------------------------------
-def bin_edges(X, max_bins, weight=None):
-    """Thresholds of each feature: midpoints between neighbouring values if there are at most
-    max_bins of them (None: always), else between quantiles. Missing values take a bin as well.
+def bin_thresholds(X, max_bins, weight=None):
+    """Thresholds of each feature, d arrays in ascending order.
 
-    Quantiles are those of the rows' weights (n,): a row of weight 2 is two rows, one of weight 0 is
-    none. Of more than BIN_ROWS rows a part decides where they are.
+    They are midpoints between neighbouring values if there are at most max_bins values (None:
+    always), else between quantiles. Missing values take one of the bins. Quantiles are those of
+    the weights (n,): a row of weight 2 equals two rows, one of weight 0 none. Of more than
+    BIN_SAMPLE_ROWS rows, a sample decides.
     """
     if weight is not None and not weight.all():
         X, weight = X[weight > 0], weight[weight > 0]
-    weight = None if weight is None else steady(weight)
+    weight = None if weight is None else round_to_grid(weight)
     with np.errstate(over="ignore", invalid="ignore"):
         missing = np.isnan(X.sum(axis=0))
-    if max_bins is None or len(X) <= BIN_ROWS:
-        return place_edges(X, weight, missing, max_bins)
-    rows = sampled(len(X))
-    some = None if weight is None else weight[rows]
-    return place_edges(X[rows], some, missing, max_bins, lambda j: distinct(X[:, j], weight))
+    if max_bins is None or len(X) <= BIN_SAMPLE_ROWS:
+        return place_thresholds(X, weight, missing, max_bins)
+    rows = sampled_rows(len(X))
+    sample = X[rows], None if weight is None else weight[rows]
+    return place_thresholds(*sample, missing, max_bins, lambda j: distinct(X[:, j], weight))
 
 
-def sampled(n):
-    """Numbers of the BIN_ROWS rows, of more, that decide where bins end: one of every so many."""
-    i, stride = np.arange(BIN_ROWS), n // BIN_ROWS
+def sampled_rows(n):
+    """Indices of BIN_SAMPLE_ROWS of n rows: one pseudo-random row per stride."""
+    i, stride = np.arange(BIN_SAMPLE_ROWS), n // BIN_SAMPLE_ROWS
     return i * stride + (i * 2654435761 >> 15) % stride
 
 
 def distinct(values, weight=None):
-    """The different known values, ascending, and the sums of weights (1 for each row) up to each of
-    them; weights have to be steady."""
+    """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
     return _ends_of_runs(values, None if rank is None else weight[rank])
 
 
 def _ends_of_runs(values, weight=None):
-    """The same for values in ascending order, NaN last."""
+    """`distinct` of values in ascending order, NaN last."""
     known = values.size - np.isnan(values[-1:]).sum()
     if known < values.size:
         known = values.size - np.isnan(values).sum()
@@ -657,10 +617,13 @@ def _ends_of_runs(values, weight=None):
     return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
 
 
-def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
-    """Thresholds by the rows of X, and by these features where values are missing. Of a sample
-    whole(j) is `distinct` of all rows: where the sample has few values none may be overlooked."""
-    edges = []
+def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
+    """Thresholds by the rows of X; `missing` (d,) marks the features with missing values.
+
+    If X is a sample, whole(j) returns `distinct` of all rows. It is used if the sample has few
+    distinct values, so that none is overlooked.
+    """
+    thresholds = []
     columns = np.array(X.T, order="C")
     if weight is None and n_jobs > 1:
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -671,74 +634,45 @@ def place_edges(X, weight, missing, max_bins, whole=None, n_jobs=1):
         values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
-        cuts = np.arange(max(values.size - 1, 0))
-        bins = math.inf if max_bins is None else max_bins - missing[j]
-        if cuts.size >= bins:
-            goals = np.arange(1, bins) / bins * (1.0 - QUANTILE_SLACK)
+        last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
+        n_bins = math.inf if max_bins is None else max_bins - missing[j]
+        if last.size >= n_bins:
+            goals = np.arange(1, n_bins) / n_bins * (1.0 - QUANTILE_SLACK)
             goals = np.ceil(goals * ends[-1]) if weight is None else goals * ends[-1]
-            cuts = np.searchsorted(ends, goals).clip(max=cuts.size - 1)
-            cuts = cuts[np.diff(cuts, prepend=-1) > 0]
-        low, high = values[cuts], values[cuts + 1]
+            last = np.searchsorted(ends, goals).clip(max=last.size - 1)
+            last = last[np.diff(last, prepend=-1) > 0]
+        low, high = values[last], values[last + 1]
         middle = 0.5 * low + 0.5 * high
-        edges.append(np.where((low <= middle) & (middle < high), middle, low))
-    return edges
+        thresholds.append(np.where((low <= middle) & (middle < high), middle, low))
+    return thresholds
 
 
-class Bins(NamedTuple):
-    """Where the bins of each of d features end, and what finds the bin of a value."""
-
-    edges: np.ndarray  # (d, most bins): thresholds, then infinity.
-    n_codes: np.ndarray  # (d,): codes of known values; the next one is "missing".
-    low: np.ndarray  # (d,): the first threshold, where the first cell of the table begins.
-    scale: np.ndarray  # (d,): cells for each unit of a value.
-    table: np.ndarray  # (d, BIN_CELLS + 1): thresholds before each cell.
-
-
-def bin_table(edges):
-    """Bins from a list of thresholds; at most 256 bins have a table."""
-    n_codes = np.array([edge.size + 1 for edge in edges], dtype=np.int32)
-    padded = np.full((len(edges), n_codes.max()), np.inf)
-    for j, edge in enumerate(edges):
-        padded[j, : edge.size] = edge
-    ends = np.array([edge[[0, -1]] if edge.size else (0.0, 0.0) for edge in edges])
-    with np.errstate(over="ignore"):
-        width = np.clip(ends[:, 1] - ends[:, 0], 1e-300, 1e300)
-    low, scale = np.ascontiguousarray(ends[:, 0]), (BIN_CELLS - 1) / width
-    table = np.zeros((len(edges), BIN_CELLS + 1), dtype=np.uint8)
-    for j, edge in enumerate(edges if n_codes.max() <= 256 else ()):
-        with np.errstate(over="ignore"):
-            cells = np.minimum((edge - low[j]) * scale[j], BIN_CELLS - 1.0).astype(np.int32)
-        table[j, 1:] = np.cumsum(np.bincount(cells, minlength=BIN_CELLS))
-    return Bins(padded, n_codes, low, scale, table)
+def pad_thresholds(thresholds):
+    """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
+    n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
+    padded = np.full((len(thresholds), n_bins.max()), np.inf)
+    for row, each in zip(padded, thresholds, strict=True):
+        row[: each.size] = each
+    return padded, n_bins
 
 
 @jit(nogil=True)
-def _encode(X, bins, codes):
-    """Fill codes; table[j, c] to table[j, c + 1] are the thresholds in cell c of feature j."""
-    edges, n_codes, low, scale, table = bins
-    n, d = X.shape
-    for i in range(n):
-        for j in range(d):
-            x = X[i, j]
-            if x != x:
-                codes[i, j] = n_codes[j]
-                continue
-            at = (x - low[j]) * scale[j]
-            cell = 0 if at < 0.0 else BIN_CELLS - 1 if at >= BIN_CELLS else np.int64(at)
-            first, last = np.int64(table[j, cell]), np.int64(table[j, cell + 1])
-            while first + 1 < last:  # Rarely: most cells hold one threshold at the most.
-                middle = (first + last) >> 1
-                if x > edges[j, middle]:
-                    first = middle + 1
-                else:
-                    last = middle
-            codes[i, j] = first + (x > edges[j, first])
+def bin_features(X, thresholds, n_bins, X_binned):
+    """Fill X_binned (n, d) by binary search without branches; NaN gets bin n_bins[j]."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            x, first, size = X[i, j], 0, np.int64(n_bins[j])
+            while size > 1:
+                half = size >> 1
+                first += half * (x > thresholds[j, first + half - 1])
+                size -= half
+            X_binned[i, j] = first if x == x else n_bins[j]
 
 
 # -- histograms ---------------------------------------------------------------------------------
 @jit(inner=True)
 def _add(sums, g, h, l2):
-    """Add a row to a bin. Of two classes each has a sum of h of its own: one addition, not two."""
+    """Add a row to a bin. With two classes, each class has its own sum of h: one addition."""
     if l2 is None:
         sums[1 * (g > 0)] += h
     else:
@@ -747,112 +681,92 @@ def _add(sums, g, h, l2):
 
 
 @jit(inner=True)
-def _sums(bins, c, shift, l2):
-    """Sums of g and h in a bin."""
+def _sums(bins, b, count_bits, l2):
+    """Sums of g and h in bin b."""
     if l2 is None:
-        return (bins[c, 1] >> shift) - (bins[c, 0] >> shift), bins[c, 0] + bins[c, 1]
+        return (bins[b, 1] >> count_bits) - (bins[b, 0] >> count_bits), bins[b, 0] + bins[b, 1]
     else:
-        return bins[c, 0], bins[c, 1]
+        return bins[b, 0], bins[b, 1]
 
 
 @jit(inner=True)
-def _measure(codes, GH, rows, ahead, hist, node, other, few, l2):
-    """Sums over the rows of a node, per feature and bin; overwrites hist[node.slot], if the node
-    needs it or its larger sibling, whose sums are those of their parent without the node's: it has
-    the parent's slot. The root is its own sibling.
+def _build_histograms(data, sample_indices, hist, node, sibling, l2):
+    """Overwrite hist[node.slot] (d, bins, 2) with the sums over the rows of a node.
 
-    Rows that lie far apart are touched AHEAD at a time first, so that their cache misses overlap.
+    The larger sibling has the slot of the parent: the node's sums are subtracted there. The root
+    is its own sibling. Nothing is done if both are leaves.
     """
     if hist is None:
         return
-    start, stop = node.start, node.stop
-    is_other = other.slot != node.slot and not other.is_leaf and other.stop - other.start > few
-    if not is_other and (node.is_leaf or stop - start <= few):
+    X_binned, grad_hess, is_root = data.X_binned, data.grad_hess, sibling.slot == node.slot
+    if node.is_leaf and (is_root or sibling.is_leaf):
         return
-    n, d = codes.shape
+    n, d = X_binned.shape
     sums = hist[node.slot]
     for j in range(d):
-        for c in range(sums.shape[1]):
-            sums[j, c, 0] = sums[j, c, 1] = 0
-    if stop - start == n:  # All rows, in their order: a sixth of a round of stumps.
+        for b in range(sums.shape[1]):
+            sums[j, b, 0] = sums[j, b, 1] = 0
+    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
         for i in range(n):
-            g, h = GH[i, 0], GH[i, 1]
+            g, h = grad_hess[i, 0], grad_hess[i, 1]
             for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
+                _add(sums[j, X_binned[i, j]], g, h, l2)
         return
-    for first in range(start, stop, AHEAD):
-        last = min(first + AHEAD, stop)
-        if SCATTERED * (stop - start) < n:
-            for k in range(first, last):
-                i = rows[k]
-                ahead[k - first] = GH[i, 0] + codes[i, 0] + codes[i, d - 1]
-        for k in range(first, last):
-            i = rows[k]
-            g, h = GH[i, 0], GH[i, 1]
-            for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
-    if is_other:
-        rest = hist[other.slot]
+    for k in range(node.start, node.stop):
+        i = sample_indices[k]
+        g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
-            for c in range(sums.shape[1]):
-                rest[j, c, 0] -= sums[j, c, 0]
-                rest[j, c, 1] -= sums[j, c, 1]
+            _add(sums[j, X_binned[i, j]], g, h, l2)
+    if not is_root and not sibling.is_leaf:
+        rest = hist[sibling.slot]
+        for j in range(d):
+            for b in range(sums.shape[1]):
+                rest[j, b, 0] -= sums[j, b, 0]
+                rest[j, b, 1] -= sums[j, b, 1]
 
 
 @jit(inner=True)
-def _sort_few(codes, rows, node, j, near):
-    """The node's rows in the order of feature j, by insertion; overwrites near."""
-    for a in range(node.stop - node.start):
-        i, b = rows[node.start + a], a
-        while b > 0 and codes[near[b - 1], j] > codes[i, j]:
-            near[b] = near[b - 1]
-            b -= 1
-        near[b] = i
-
-
-@jit(inner=True)
-def _condense(codes, GH, rows, start, stop, j, l2, bins, found):
-    """Histogram of one feature without its empty bins, from the rows of a node in the order of the
-    feature; overwrites bins (m + 1, 2), the last one empty, and the codes found (m,); returns m."""
+def _sparse_histogram(data, order, node, j, l2, bins, bin_indices):
+    """Histogram of feature j without empty bins, from the node's rows sorted by it; overwrites
+    bins (m + 1, 2), the last one empty, and bin_indices (m,); returns m."""
     m, last = 0, -1
-    for k in range(start, stop):
-        i = rows[k]
-        if codes[i, j] != last:
-            last = codes[i, j]
-            found[m] = last
+    for k in range(node.start, node.stop):
+        i = order[k]
+        if data.X_binned[i, j] != last:
+            last = data.X_binned[i, j]
+            bin_indices[m] = last
             bins[m, 0] = bins[m, 1] = 0
             m += 1
-        _add(bins[m - 1], GH[i, 0], GH[i, 1], l2)
+        _add(bins[m - 1], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
     bins[m, 0] = bins[m, 1] = 0
     return m
 
 
 @jit(inner=True)
-def _fill(codes, GH, rows, node, j, m, l2, bins):
-    """Histogram of one feature; overwrites bins (m + 1, 2)."""
-    for c in range(m + 1):
-        bins[c, 0] = bins[c, 1] = 0
+def _feature_histogram(data, sample_indices, node, j, l2, bins):
+    """Histogram of feature j over the node's rows; overwrites bins (m + 1, 2)."""
+    for b in range(data.n_bins_non_missing[j] + 1):
+        bins[b, 0] = bins[b, 1] = 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        _add(bins[codes[i, j]], GH[i, 0], GH[i, 1], l2)
+        i = sample_indices[k]
+        _add(bins[data.X_binned[i, j]], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
 
 
 # -- splits -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _output(g, h, l2, node):
-    """Best value of a leaf within the bounds of the node."""
+def _leaf_value(g, h, l2, node):
+    """Leaf value -g / (h + l2), clipped to the bounds of the node."""
     return min(max(-g / (h + l2), node.low), node.high)
 
 
 @jit(inner=True)
 def _impurity(g, h, criterion, l2, monotone, node):
-    """Impurity of rows of a node times their weight h; g is the difference of the classes' weights.
-    With l2: the least of g v + (h + l2) v^2 / 2."""
+    """h times the impurity of classes with weight difference g; l2: min g v + (h + l2) v^2 / 2."""
     if l2 is not None:
         if monotone is None:
             return -0.5 * g * g / (h + l2)
         else:
-            v = _output(g, h, l2, node)
+            v = _leaf_value(g, h, l2, node)
             return (g + 0.5 * (h + l2) * v) * v
     else:
         if criterion == 0:
@@ -860,47 +774,48 @@ def _impurity(g, h, criterion, l2, monotone, node):
         if criterion == 1:
             return 0.5 * (h - g * g / h)
         total = 0.0
-        for part in (0.5 * (h - g), 0.5 * (h + g)):
-            if part > 0.0:
-                total -= part * math.log2(part / h)
+        for weight in (0.5 * (h - g), 0.5 * (h + g)):
+            if weight > 0.0:
+                total -= weight * math.log2(weight / h)
         return total
 
 
 @jit(inner=True)
-def _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
-    """Whether a cut would make the value fall where it may only rise, or rise where only fall."""
+def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
+    """Return True if a split of feature j violates its monotonicity constraint."""
     if monotone is None:
         return False
     else:
-        return monotone[j] * (_output(gr, hr, l2, node) - _output(gl, hl, l2, node)) < 0.0
+        rise = _leaf_value(gr, hr, l2, node) - _leaf_value(gl, hl, l2, node)
+        return monotone[j] * rise < 0.0
 
 
 @jit(inner=True)
-def _scan(bins, m, node, shift, rules, j):
-    """Best cut after one of the first m bins of feature j; bins[m] holds the missing values.
+def _best_split_of_feature(bins, m, node, count_bits, params, j):
+    """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: there is none), the last bin on the left, whether the missing values go
-    there (if there are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
+    are none: whether most of the weight does), and the sums on the left.
     """
-    criterion, l2, monotone = rules.criterion, rules.l2, rules.monotone
+    criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
-    weight, mask = float(h >> shift), (1 << shift) - 1
+    weight, mask = float(h >> count_bits), (1 << count_bits) - 1
     parent = _impurity(float(g), weight, criterion, l2, monotone, node)
     tie = GAIN_TIE * weight
-    best = -weight if l2 is None else 0.0  # With l2 a cut has to pay.
-    cut, missing_left = -1, 0
+    best = -weight if l2 is None else 0.0  # With l2 the gain must be positive.
+    split, missing_left = -1, 0
     best_g, best_h = g, h
-    missing_g, missing_h = _sums(bins, m, shift, l2)
+    missing_g, missing_h = _sums(bins, m, count_bits, l2)
     for side in range(2 if missing_h > 0 else 1):
         left_g, left_h = side * missing_g, side * missing_h
-        for c in range(m):
-            bin_g, bin_h = _sums(bins, c, shift, l2)
+        for b in range(m):
+            bin_g, bin_h = _sums(bins, b, count_bits, l2)
             left_g += bin_g
             left_h += bin_h
-            wl, wr = left_h >> shift, (h - left_h) >> shift
-            if bin_h == 0 or wl < rules.min_weight or wr < rules.min_weight:
+            wl, wr = left_h >> count_bits, (h - left_h) >> count_bits
+            if bin_h == 0 or wl < params.min_weight or wr < params.min_weight:
                 continue
-            if (left_h & mask) < rules.min_leaf or ((h - left_h) & mask) < rules.min_leaf:
+            if (left_h & mask) < params.min_leaf or ((h - left_h) & mask) < params.min_leaf:
                 continue
             gl, hl = float(left_g), float(wl)
             gr, hr = float(g - left_g), float(wr)
@@ -908,21 +823,21 @@ def _scan(bins, m, node, shift, rules, j):
             gain -= _impurity(gr, hr, criterion, l2, monotone, node)
             if l2 is not None:
                 tie = GAIN_TIE * (gain - parent)
-            if _is_barred(gl, hl, gr, hr, l2, monotone, j, node):
+            if _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
                 continue
             if gain > best + tie:
-                best, cut, missing_left = gain, c, side
+                best, split, missing_left = gain, b, side
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
-        missing_left = int(2 * (best_h >> shift) >= h >> shift)
-    if cut >= 0 and best < 0.0:
-        best = 0.0  # It was rounding.
-    return best if cut >= 0 else -1.0, cut, missing_left, best_g, best_h
+        missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
+    if split >= 0 and best < 0.0:
+        best = 0.0  # Negative by rounding only.
+    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
 
 
 @jit(inner=True)
 def _random_below(state, m):
-    """A random number from 0 to m - 1, by xorshift64*."""
+    """Random integer from 0 to m - 1, by xorshift64*; overwrites state (1,)."""
     x = state[0]
     x ^= x >> XORSHIFT[0]
     x ^= x << XORSHIFT[1]
@@ -930,14 +845,14 @@ def _random_below(state, m):
     state[0] = x
     bits, mask, one = HALF
     high, low = x >> bits, x & mask
-    # The upper half of the product, modulo 2^64, of x and the factor: no part of it overflows.
+    # Upper half of the product x * factor modulo 2^64; no term overflows.
     half = (high * FACTOR[1] & mask) + (low * FACTOR[0] & mask) + (low * FACTOR[1] >> bits)
     return (np.int64((half & mask) >> one) * m) >> 31
 
 
 @jit(inner=True)
-def _feature(draws, a, d, is_new):
-    """The feature that is looked at as number a of d; a new one is drawn of those left."""
+def _candidate_feature(draws, a, d, is_new):
+    """Feature at position a of d; if features are drawn, a new one is drawn without replacement."""
     if draws is None:
         return a
     else:
@@ -949,8 +864,8 @@ def _feature(draws, a, d, is_new):
 
 
 @jit(inner=True)
-def _tie(gain, g, weight, l2):
-    """By how much the gains of two features may differ and yet be equal."""
+def _gain_tie(gain, g, weight, l2):
+    """Largest difference at which the gains of two features count as equal."""
     if l2 is None:
         return GAIN_TIE * weight
     else:
@@ -958,118 +873,116 @@ def _tie(gain, g, weight, l2):
 
 
 @jit(inner=True)
-def _code(bins, m, cut, n_codes, found, is_condensed, shift, l2):
-    """The last code on the left of a cut: in the middle of the bins without rows, if there are any
-    and the rows are of two classes. Known values against the missing ones: all codes."""
-    right, code = cut + 1, found[cut] if is_condensed else cut
-    while right < m and _sums(bins, right, shift, l2)[1] == 0:
+def _split_bin(bins, m, split, n_bins, bin_indices, is_sparse, count_bits, l2):
+    """Last bin on the left of a split: the middle of the empty bins beside it for two classes, the
+    last bin of all if known values are split from missing ones."""
+    right, last_left = split + 1, bin_indices[split] if is_sparse else split
+    while right < m and _sums(bins, right, count_bits, l2)[1] == 0:
         right += 1
     if right == m:
-        return n_codes - 1
+        return n_bins - 1
     if l2 is not None:
-        return code
-    last = found[right] if is_condensed else right
-    return max(code, (code + last - 1) >> 1)
+        return last_left
+    first_right = bin_indices[right] if is_sparse else right
+    return max(last_left, (last_left + first_right - 1) >> 1)
 
 
 @jit(inner=True)
-def _find(data, rules, node, rows, bins, found, hist, order, near, draws):
-    """Write the best split over all features into the node, or over the first n_drawn in random
-    order that can be split; its gain is -1 where there is none.
+def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, order, draws):
+    """Write the best split of a node into it; the gain is -1 if there is none.
 
-    Gain ratio as in C4.5: a feature is cut where the gain is highest; among the features of at
-    least average gain, the ratio of the gain and the entropy of the cut decides.
+    With drawn features, the first n_drawn in random order that can be split are compared. Gain
+    ratio as in C4.5: each feature is split at its highest gain; among the features of at least
+    average gain, the ratio of the gain to the entropy of the split decides.
     """
-    codes, GH, n_codes = data.codes, data.GH, data.n_codes
-    shift, l2 = data.shift, rules.l2
-    weight, is_ratio = float(node.h >> shift), rules.criterion == 3
-    is_few = node.stop - node.start <= rules.few
-    is_condensed = is_few or order is not None
+    count_bits, l2, n_bins = data.count_bits, params.l2, data.n_bins_non_missing
+    weight, is_ratio = float(node.h >> count_bits), params.criterion == 3
+    is_sparse = order is not None
     node.gain = best = -1.0
     total, candidates = 0.0, 0
-    n_seen = d = codes.shape[1]
+    n_seen = d = data.X_binned.shape[1]
     for turn in range(2 if is_ratio else 1):
         for a in range(n_seen):
-            if turn == 0 and candidates == rules.n_drawn:
+            if turn == 0 and candidates == params.n_drawn:
                 n_seen = a
                 break
-            j = _feature(draws, a, d, turn == 0)
+            j = _candidate_feature(draws, a, d, turn == 0)
 
-            # Its histogram, of m bins with known values; the next bin has the missing ones.
-            sums, m = bins, n_codes[j]
-            if near is not None and is_few:
-                _sort_few(codes, rows, node, j, near)
-                m = _condense(codes, GH, near, 0, node.stop - node.start, j, l2, bins, found)
-            elif order is not None:
-                m = _condense(codes, GH, order[j], node.start, node.stop, j, l2, bins, found)
+            # Its histogram: m bins of known values, then the bin of missing values.
+            sums, m = bins, n_bins[j]
+            if order is not None:
+                m = _sparse_histogram(data, order[j], node, j, l2, bins, bin_indices)
+                m -= bin_indices[m - 1] == n_bins[j]
             elif draws is not None:
-                _fill(codes, GH, rows, node, j, m, l2, bins)
+                _feature_histogram(data, sample_indices, node, j, l2, bins)
             elif hist is not None:
                 sums = hist[node.slot, j]
-            if is_condensed:
-                m -= found[m - 1] == n_codes[j]
 
-            # Its best cut, and how good that is.
-            gain, cut, missing_left, left_g, left_h = _scan(sums, m, node, shift, rules, j)
+            # Its best split, and the score of that.
+            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+                sums, m, node, count_bits, params, j
+            )
             if gain < 0.0:
                 continue
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _tie(gain, float(node.g), weight, l2)
+            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
-                balance, tie = weight - 2.0 * float(left_h >> shift), GAIN_TIE
-                entropy = _impurity(balance, weight, rules.criterion, l2, rules.monotone, node)
+                balance, tie = weight - 2.0 * float(left_h >> count_bits), GAIN_TIE
+                entropy = _impurity(balance, weight, params.criterion, l2, params.monotone, node)
                 is_good = gain >= total / candidates - GAIN_TIE * weight
                 score = gain / entropy if is_good else -1.0
             if score > best + tie or best < 0.0 <= score:
                 best = score
                 node.gain, node.feature, node.missing_left = gain, j, missing_left
                 node.left_g, node.left_h = left_g, left_h
-                node.code = _code(sums, m, cut, n_codes[j], found, is_condensed, shift, l2)
+                node.split_bin = _split_bin(
+                    sums, m, split, n_bins[j], bin_indices, is_sparse, count_bits, l2
+                )
 
 
 # -- growth -------------------------------------------------------------------------------------
 @jit(inner=True)
-def _plant(GH, rows, n_rows, shift, rules, root):
-    """Make the root, of the first n_rows of rows."""
+def _make_root(data, sample_indices, n_rows, params, root):
+    """Make the root from the first n_rows of sample_indices."""
+    grad_hess = data.grad_hess
     g = h = np.int64(0)
     for a in range(n_rows):
-        i = a if n_rows == GH.shape[0] else rows[a]
-        g += GH[i, 0]
-        h += GH[i, 1]
+        i = a if n_rows == grad_hess.shape[0] else sample_indices[a]
+        g += grad_hess[i, 0]
+        h += grad_hess[i, 1]
     root.g, root.h = g, h
     root.start, root.stop = 0, n_rows
-    root.depth = root.child = root.is_cut = 0
+    root.depth = root.child = root.is_pruned = 0
     root.low, root.high = -math.inf, math.inf
-    weight = h >> shift
-    root.is_leaf = rules.max_depth == 0 or weight == 0 or (rules.l2 is None and abs(g) == weight)
+    weight = h >> data.count_bits
+    root.is_leaf = params.max_depth == 0 or weight == 0 or (params.l2 is None and abs(g) == weight)
 
 
 @jit(inner=True)
-def _open(node, left, right, shift, rules):
+def _make_children(node, left, right, count_bits, params):
     """Make the children of a node that has a split."""
     left.g, left.h = node.left_g, node.left_h
     right.g, right.h = node.g - node.left_g, node.h - node.left_h
     for child in (left, right):
         child.depth = node.depth + 1
-        child.child = child.is_cut = 0
+        child.child = child.is_pruned = 0
         child.low, child.high = node.low, node.high
-        is_pure = rules.l2 is None and abs(child.g) == child.h >> shift
-        is_small = (child.h & ((1 << shift) - 1)) < 2 * rules.min_leaf
-        child.is_leaf = child.depth == rules.max_depth or is_small or is_pure
-    _bound(node, left, right, shift, rules.l2, rules.monotone)
+        is_pure = params.l2 is None and abs(child.g) == child.h >> count_bits
+        is_small = (child.h & ((1 << count_bits) - 1)) < 2 * params.min_leaf
+        child.is_leaf = child.depth == params.max_depth or is_small or is_pure
+    _bound_children(node, left, right, count_bits, params.l2, params.monotone)
 
 
 @jit(inner=True)
-def _bound(node, left, right, shift, l2, monotone):
-    """Keep the values below the children apart where they may only rise or fall with the feature of
-    the node: at the middle of the children's own values."""
+def _bound_children(node, left, right, count_bits, l2, monotone):
+    """Separate the leaf values below two children of a monotone split at their mean value."""
     if monotone is not None and monotone[node.feature] != 0:
-        middle = 0.5 * _output(float(left.g), float(left.h >> shift), l2, node)
-        middle += 0.5 * _output(float(right.g), float(right.h >> shift), l2, node)
+        middle = 0.5 * _leaf_value(float(left.g), float(left.h >> count_bits), l2, node)
+        middle += 0.5 * _leaf_value(float(right.g), float(right.h >> count_bits), l2, node)
         if monotone[node.feature] > 0:
             left.high = right.low = middle
         else:
@@ -1077,115 +990,113 @@ def _bound(node, left, right, shift, l2, monotone):
 
 
 @jit(inner=True)
-def _partition(by_feature, rows, spare, node, missing):
-    """Bring the node's rows that go left to the front, their order kept; returns where they end."""
-    j, code, missing_left = node.feature, node.code, node.missing_left
+def _partition(by_feature, sample_indices, spare, node, missing):
+    """Move the node's rows that go left to the front, in stable order; return where they end."""
+    j, split_bin, missing_left = node.feature, node.split_bin, node.missing_left
     left, right = node.start, 0
     for k in range(node.start, node.stop):
-        i = rows[k]
-        c = by_feature[i, j]
-        goes_left = (c <= code) | ((c == missing) & (missing_left == 1))
-        rows[left] = i
+        i = sample_indices[k]
+        b = by_feature[i, j]
+        goes_left = (b <= split_bin) | ((b == missing) & (missing_left == 1))
+        sample_indices[left] = i
         spare[right] = i
         left += goes_left
         right += 1 - goes_left
     for k in range(right):
-        rows[left + k] = spare[k]
+        sample_indices[left + k] = spare[k]
     return left
 
 
 @jit(inner=True)
-def _part_orders(by_feature, order, spare, node, missing):
-    """The same for the rows in the order of each feature, where there are such."""
+def _partition_orders(by_feature, order, spare, node, missing):
+    """Partition the rows of a node in the order of each feature, for exact bins."""
     if order is not None:
         for j in range(order.shape[0]):
             _partition(by_feature, order[j], spare, node, missing)
 
 
 @jit(inner=True)
-def _settle(leaf, rows, node, k):
-    """Node k is the leaf of its rows."""
+def _assign_leaf(leaf, sample_indices, node, k):
+    """Set leaf (n,) to k for the rows of node k."""
     for a in range(node.start, node.stop):
-        leaf[rows[a]] = k
+        leaf[sample_indices[a]] = k
 
 
 @jit(inner=True)
-def _settle_children(by_feature, leaf, rows, node, missing):
-    """Both children are leaves: their rows need not be parted."""
-    j, code, to_left = node.feature, node.code, node.missing_left == 1
+def _assign_children(by_feature, leaf, sample_indices, node, missing):
+    """Set leaf (n,) for the rows of a node whose children are both leaves, without a partition."""
+    j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
     child, is_whole = node.child, node.stop - node.start == leaf.size
     for a in range(node.start, node.stop):
-        i = a if is_whole else rows[a]
-        c = by_feature[i, j]
-        leaf[i] = child + 1 - ((c <= code) | ((c == missing) & to_left))
+        i = a if is_whole else sample_indices[a]
+        b = by_feature[i, j]
+        leaf[i] = child + 1 - ((b <= split_bin) | ((b == missing) & to_left))
 
 
 @jit(nogil=True)
-def _grow(data, rules, space, n_rows):
-    """Grow a tree on the first n_rows of rows; overwrites nodes and the leaf of each of these rows,
-    returns the number of nodes.
+def _grow(data, params, buffers, n_rows):
+    """Grow a tree on the first n_rows of sample_indices; return the number of nodes.
 
-    Of two siblings only the smaller one's histogram is built. The smaller is split first: then
-    log2(n) + 2 histograms are enough. With max_leaves > 0 the highest gain comes first, and as many
-    histograms as leaves are needed. Where features are drawn, or rows are few, features get
-    histograms one at a time.
+    Overwrites nodes and the leaf of each of these rows. Only the smaller one of two siblings has
+    its histogram built. It is split first: then log2(n) + 2 histograms are enough. With
+    max_leaves > 0 the highest gain comes first, and each leaf needs a histogram. If features are
+    drawn, or bins are exact, histograms are built one feature at a time.
     """
-    data, rules, space = Data(*data), Rules(*rules), Space(*space)
-    nodes, opened, free = space.nodes, space.opened, space.free
-    rows, leaf, ahead = space.rows, space.leaf, space.ahead
-    codes, by_feature, GH = data.codes, data.by_feature, data.GH
+    data, params, buffers = BinnedData(*data), TreeParams(*params), GrowerBuffers(*buffers)
+    nodes, opened, free = buffers.nodes, buffers.opened, buffers.free
+    sample_indices, leaf, by_feature = buffers.sample_indices, buffers.leaf, data.by_feature
     for a in range(free.size):
         free[a] = a
     n_nodes, n_open, n_free = 1, 0, free.size - 1
-    _plant(GH, rows, n_rows, data.shift, rules, nodes[0])
+    _make_root(data, sample_indices, n_rows, params, nodes[0])
     nodes[0].slot = n_free
-    min_gain = rules.min_decrease * float(nodes[0].h >> data.shift)
+    min_gain = params.min_decrease * float(nodes[0].h >> data.count_bits)
     small, large = 0, -1  # The new nodes; -1: none.
     while True:
-        # Find the best split of each new node: it is open if there is one, else a leaf.
+        # Find the best split of each new node. It is open if there is one, else a leaf.
         if small >= 0:
-            node, other = nodes[small], nodes[max(large, 0)]
-            _measure(codes, GH, rows, ahead, space.hist, node, other, rules.few, rules.l2)
+            node, sibling = nodes[small], nodes[max(large, 0)]
+            _build_histograms(data, sample_indices, buffers.hist, node, sibling, params.l2)
         for k in (large, small):
             if k < 0:
                 continue
             node = nodes[k]
             if not node.is_leaf:
-                _find(
-                    data, rules, node, rows, space.bins, space.found, space.hist, space.order,
-                    space.near, space.draws,
+                _best_split(
+                    data, params, node, sample_indices, buffers.bins, buffers.bin_indices,
+                    buffers.hist, buffers.order, buffers.draws,
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
-                _settle(leaf, rows, node, k)
+                _assign_leaf(leaf, sample_indices, node, k)
                 free[n_free] = node.slot
                 n_free += 1
             else:
                 opened[n_open] = k
                 n_open += 1
-        if n_open == 0 or n_nodes == 2 * rules.max_leaves - 1:
+        if n_open == 0 or n_nodes == 2 * params.max_leaves - 1:
             break
 
-        # Open the node that was found last, or the one of the highest gain.
+        # Take the last open node, or the one of the highest gain, and make its children.
         n_open -= 1
-        for a in range(n_open if rules.max_leaves > 0 else 0):
+        for a in range(n_open if params.max_leaves > 0 else 0):
             if nodes[opened[a]].gain > nodes[opened[n_open]].gain:
                 opened[a], opened[n_open] = opened[n_open], opened[a]
         node, left, right = nodes[opened[n_open]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
         n_nodes += 2
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
+        _make_children(node, left, right, data.count_bits, params)
+        missing = data.n_bins_non_missing[node.feature]
 
-        # Part its rows, which two leaves do not need.
+        # Partition its rows, unless both children are leaves.
         if left.is_leaf and right.is_leaf:
-            _settle_children(by_feature, leaf, rows, node, missing)
+            _assign_children(by_feature, leaf, sample_indices, node, missing)
             free[n_free] = node.slot
             n_free += 1
             small = large = -1
         else:
-            middle = _partition(by_feature, rows, space.spare, node, missing)
-            _part_orders(by_feature, space.order, space.spare, node, missing)
+            middle = _partition(by_feature, sample_indices, buffers.spare, node, missing)
+            _partition_orders(by_feature, buffers.order, buffers.spare, node, missing)
             left.start, right.stop = node.start, node.stop
             left.stop = right.start = middle
             small = node.child + (middle - node.start > node.stop - middle)
@@ -1193,17 +1104,19 @@ def _grow(data, rules, space, n_rows):
             n_free -= 1
             nodes[small].slot, nodes[large].slot = free[n_free], node.slot
 
-    for a in range(n_open):  # There are enough leaves: what is open is one, too.
+    for a in range(n_open):  # There are max_leaves leaves: open nodes become leaves, too.
         k = np.int64(opened[a])
         nodes[k].is_leaf = 1
-        _settle(leaf, rows, nodes[k], k)
+        _assign_leaf(leaf, sample_indices, nodes[k], k)
     return n_nodes
 
 
 # -- finished trees -----------------------------------------------------------------------------
 def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows: the upper end of a 25 % confidence interval,
-    exact for no errors, by the normal approximation from 1 on, and on the line between the two."""
+    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
+
+    It is exact for no errors, the normal approximation from 1 on, and linear in between.
+    """
     many = np.maximum(wrong, 1.0)
     half = np.minimum(many + 0.5, weight)
     spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
@@ -1213,14 +1126,16 @@ def _pessimistic(wrong, weight):
     return np.where(wrong >= 1.0, many, none + wrong * (many - none))
 
 
-def prune(nodes, shift):
-    """Make a leaf of each node that, by C4.5's estimate, then has no more errors. The nodes below
-    are marked as cut off and take its sums, for the sake of the rows that know them as theirs."""
-    weight = (nodes["h"] >> shift).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << shift) - 1)) / weight[0]  # What a unit of weight stands for.
+def prune(nodes, count_bits):
+    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
+
+    The nodes below are marked as pruned and take its sums, since rows still refer to them.
+    """
+    weight = (nodes["h"] >> count_bits).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
     errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_cut"
-    g, h, child, is_leaf, is_cut = (nodes[name].tolist() for name in names)
+    names = "g", "h", "child", "is_leaf", "is_pruned"
+    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
     for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
         if not is_leaf[k]:
             below = errors[child[k]] + errors[child[k] + 1]
@@ -1228,155 +1143,145 @@ def prune(nodes, shift):
     for k in range(len(nodes)):
         if is_leaf[k] and child[k]:
             for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_cut[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_cut"] = g, h, is_leaf, is_cut
+                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
 
 
-class Grower:
-    """Grows trees on the rows of X, cut into at most max_bins bins a feature (None: exact ones).
+class TreeGrower:
+    """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 
-    data : GH (n, 2) is to be filled before `grow`, with whole numbers, so that sums are exact in
-        any order: the gradient -w y, and the weight w times 2^shift plus the number of rows that it
-        stands for. The sum of all w may be up to `full`. With an l2, of gradient boosting, they are
+    data : grad_hess (n, 2) must be filled before `grow`, with integers, so that sums are exact in
+        any order: the gradient -w y, and the weight w times 2^count_bits plus the number of rows it
+        stands for. The sum of all w is at most `full`. With l2, as in gradient boosting, these are
         the first and second derivatives of a loss instead
-    rules : of all trees; l2 and min_weight may change from one to the next
-    space : after `grow`, `leaf` has each row's node among those of the tree. Where features are
-        drawn, `draws` are to be set before
-    weight : None, or (n,) those of the rows that decide where bins end, see `bin_edges`
-    most : rows that all of GH may stand for, where these are more than n: rows drawn repeatedly
+    params : of all trees; l2 and min_weight may change from one tree to the next
+    buffers : after `grow`, `leaf` has the node of each row. If features are drawn, `draws` must be
+        set before
+    weight : None, or weights (n,) for the quantiles of `bin_thresholds`
+    max_rows : rows that grad_hess may stand for, if they are more than n: rows drawn repeatedly
     """
 
-    def __init__(self, X, max_bins, rules, weight=None, most=0):
-        (n, d), edges = X.shape, bin_edges(X, max_bins, weight)
-        bins = bin_table(edges)
-        self.edges, n_codes = bins.edges, bins.n_codes
+    def __init__(self, X, max_bins, params, weight=None, max_rows=0):
+        n, d = X.shape
+        self.thresholds, n_bins = pad_thresholds(bin_thresholds(X, max_bins, weight))
+        X_binned, self.order = np.empty((n, d), np.int32 if max_bins is None else np.uint8), None
+        bin_features(X, self.thresholds, n_bins, X_binned)
+        by_feature = np.asfortranarray(X_binned)
         if max_bins is None:
-            codes, self.order = self._rank(X, edges, n_codes)
-        else:
-            codes, self.order = np.empty(X.shape, dtype=np.uint8), None
-            with np.errstate(over="ignore"):
-                _encode(X, tuple(bins), codes)
-        by_feature = np.asfortranarray(codes)
-        self.is_drawn = rules.n_drawn is not None
-        self.most = max(n, most)
-        shift = self.most.bit_length()
-        self.full = 2.0 ** (SUM_BITS - shift)
-        self.data = Data(by_feature if self.is_drawn else codes, by_feature, n_codes, None, shift)
-        self.rules = rules._replace(
-            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0,
-            n_drawn=rules.n_drawn if self.is_drawn else d,
+            self.order = np.argsort(by_feature.T, axis=1, kind="stable").astype(np.int32)
+        self.is_drawn = params.n_drawn is not None
+        self.max_rows = max(n, max_rows)
+        count_bits = self.max_rows.bit_length()
+        self.full = 2.0 ** (SUM_BITS - count_bits)
+        is_by_feature = self.is_drawn or max_bins is None
+        self.data = BinnedData(
+            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
+        )
+        self.params = params._replace(
+            max_depth=n if params.max_depth is None else min(params.max_depth, n),
+            max_leaves=params.max_leaves or 0,
+            n_drawn=params.n_drawn if self.is_drawn else d,
         )
         self.columns = None
         self._allocate()
 
     def _allocate(self):
-        """Space to grow trees in."""
-        (n, d), rules = self.data.codes.shape, self.rules
-        is_exact = self.order is not None
-        leaves = min(n, self.most // rules.min_leaf, 2 ** min(rules.max_depth, 31))
-        leaves = max(1, min(leaves, rules.max_leaves or n))
-        slots = leaves if rules.max_leaves else min(n.bit_length() + 2, rules.max_depth)
+        """Allocate the buffers."""
+        (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
+        leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
+        leaves = max(1, min(leaves, params.max_leaves or n))
+        slots = leaves if params.max_leaves else min(n.bit_length() + 2, params.max_depth)
         slots = max(1, slots)
-        bins = n + 1 if is_exact else int(self.data.n_codes.max()) + 1
-        is_sorted = not is_exact and rules.criterion < 2 and rules.max_depth > 1
-        few = bins // SORTED if is_sorted else 0  # Logarithms cost more than histograms.
-        self.data = self.data._replace(GH=np.empty((n, 2), dtype=np.int64))
-        self.rules = rules._replace(few=few)
-        self.space = Space(
+        bins = n + 1 if is_exact else int(self.data.n_bins_non_missing.max()) + 1
+        self.data = self.data._replace(grad_hess=np.empty((n, 2), dtype=np.int64))
+        self.buffers = GrowerBuffers(
             nodes=np.zeros(2 * leaves - 1, dtype=GROWING),
             leaf=np.empty(n, dtype=np.int32),
-            rows=np.arange(n, dtype=np.int32),
+            sample_indices=np.arange(n, dtype=np.int32),
             spare=np.empty(n, dtype=np.int32),
-            ahead=np.empty(AHEAD, dtype=np.int64),
             opened=np.empty(slots, dtype=np.int32),
             free=np.empty(slots, dtype=np.int32),
             bins=np.empty((bins, 2), dtype=np.int64),
-            found=np.empty(bins, dtype=np.int32),
+            bin_indices=np.empty(bins, dtype=np.int32),
             hist=None if is_exact or self.is_drawn else np.empty((slots, d, bins, 2), np.int64),
             order=None,
-            near=np.empty(few, dtype=np.int32) if is_sorted else None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # Whether `rows` are in their order.
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
-        """A grower with space of its own, for another thread, on all features or on a part."""
+        """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
-            data, rules = self.data, self.rules
-            layout = "C" if data.codes.flags.c_contiguous else "F"
-            codes = np.array(data.codes[:, columns], order=layout)
+            data, params = self.data, self.params
+            layout = "C" if data.X_binned.flags.c_contiguous else "F"
+            X_binned = np.array(data.X_binned[:, columns], order=layout)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
             twin.data = data._replace(
-                codes=codes, by_feature=np.asfortranarray(codes), n_codes=data.n_codes[columns]
-            )
-            if rules.monotone is not None:
-                twin.rules = rules._replace(monotone=rules.monotone[columns])
+                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
+                n_bins_non_missing=data.n_bins_non_missing[columns],
+            )  # fmt: skip
+            if params.monotone is not None:
+                twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
         return twin
 
-    def _rank(self, X, edges, n_codes):
-        """Codes of exact bins, column after column, and the rows in the order of each feature."""
-        codes, order = np.empty(X.shape[::-1], np.int32), np.empty(X.shape[::-1], np.int32)
-        for j, column in enumerate(X.T):
-            codes[j] = np.where(np.isnan(column), n_codes[j], np.searchsorted(edges[j], column))
-            order[j] = np.argsort(codes[j], kind="stable")
-        return codes.T, order
-
     def unit(self, size):
-        """What numbers of this sum are to be multiplied with, to be whole: a power of two."""
+        """Power of two that scales numbers of this sum to integers within `full`."""
         return math.ldexp(self.full, -math.frexp(size)[1])
 
     def grow(self, rows=None):
-        """Grow a tree on GH, of all rows or of these; returns its nodes, to be pruned perhaps and
-        collected for `pack`."""
-        space, order = self.space, self.order
+        """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
+        buffers, order = self.buffers, self.order
         if rows is not None:
-            space.rows[: len(rows)] = rows
+            buffers.sample_indices[: len(rows)] = rows
         elif not self.in_order:
-            space.rows[:] = np.arange(len(space.rows))
-        self.in_order = rows is None and self.rules.max_depth <= 1  # The root's are never moved.
+            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             if rows is not None:
                 chosen = np.zeros(order.shape[1], dtype=bool)
                 chosen[rows] = True
                 order = order[chosen[order]].reshape(len(order), -1)
-            space = space._replace(order=order.copy() if rows is None else order)
-        n_rows = len(space.rows) if rows is None else len(rows)
-        # As tuples: NamedTuples of one name in several files would each time be looked up anew.
-        count = _grow(tuple(self.data), tuple(self.rules), tuple(space), n_rows)
-        nodes = space.nodes[:count].copy()
+            buffers = buffers._replace(order=order.copy() if rows is None else order)
+        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+        # As tuples: Numba would look up NamedTuples of one name in several files at every call.
+        count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
+        nodes = buffers.nodes[:count].copy()
         if self.columns is not None:
             nodes["feature"] = self.columns[nodes["feature"]]
         return nodes
 
-    def pack(self, trees):
-        """Finished trees, one after the other, and where each starts; the last start is the end."""
-        nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(GROWING)
-        first = np.cumsum([0, *map(len, trees)], dtype=np.int64)
+    def finalize(self, trees):
+        """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
+        nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_cut"] == 0
-        place = np.cumsum(keep) - keep  # The place of a node among those kept.
+        keep = nodes["is_pruned"] == 0
+        place = np.cumsum(keep) - keep  # Position of a node among those kept.
         starts = np.append(place, keep.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
-        weight, inner = nodes["h"] >> self.data.shift, nodes["is_leaf"] == 0
-        packed = np.zeros(len(nodes), dtype=NODE)
-        packed["value"] = -nodes["g"] / (weight + (self.rules.l2 or 0.0))
-        if self.rules.monotone is not None:
-            packed["value"] = np.clip(packed["value"], nodes["low"], nodes["high"])
-        packed["threshold"] = self.edges[nodes["feature"], nodes["code"]]
-        packed["gain"], packed["child"] = nodes["gain"] / weight[first[tree]], child
-        packed["feature"], packed["missing_left"] = nodes["feature"], nodes["missing_left"]
+        weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
+        finished = np.zeros(len(nodes), dtype=NODE)
+        finished["value"] = -nodes["g"] / (weight + (self.params.l2 or 0.0))
+        if self.params.monotone is not None:
+            finished["value"] = np.clip(finished["value"], nodes["low"], nodes["high"])
+        finished["threshold"] = self.thresholds[nodes["feature"], nodes["split_bin"]]
+        finished["gain"], finished["child"] = nodes["gain"] / weight[first[tree]], child
+        finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
-            packed[name][~inner] = 0
-        return packed[keep], starts
+            finished[name][~inner] = 0
+        return finished[keep], starts
+
+
+def join_trees(trees):
+    """Nodes of all trees in one array; the start of each tree, and the end."""
+    nodes = np.concatenate([tree.view(np.uint8) for tree in trees]).view(trees[0].dtype)
+    return nodes, np.cumsum([0, *map(len, trees)], dtype=np.int64)
 
 
 def check_trees(nodes, starts, n_features):
-    """True if these arrays, perhaps from a file, are trees that can be walked safely. Leaves have a
-    feature, too: `_add_deep_trees` looks at it before it knows that they are leaves."""
+    """Return True if kernels can walk these trees safely; leaves need a valid feature, too."""
     if nodes.dtype != NODE or nodes.ndim != 1 or starts.dtype != np.int64 or starts.ndim != 1:
         return False
     sizes = np.diff(starts)
@@ -1386,15 +1291,15 @@ def check_trees(nodes, starts, n_features):
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
     numbers = nodes["value"], nodes["gain"]
-    good = (child == 0) | (place < child) & (child < size - 1)
-    good &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    good &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
-    return bool(good.all())
+    is_valid = (child == 0) | (place < child) & (child < size - 1)
+    is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
+    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    return bool(is_valid.all())
 
 
 @jit(nogil=True)
 def _add_trees(nodes, starts, weights, X, out):
-    """out (n,) += sum over the trees of weight times value."""
+    """out (n,) += sum over the trees of weight * value, row by row."""
     for i in range(X.shape[0]):
         total = out[i]
         for t in range(weights.size):
@@ -1409,13 +1314,16 @@ def _add_trees(nodes, starts, weights, X, out):
 
 @jit(nogil=True)
 def _add_deep_trees(nodes, starts, weights, X, out):
-    """The same in another order: half the time for deep trees, three times for stumps."""
-    at = np.empty(ABREAST, dtype=np.int64)
-    for chunk in range(0, X.shape[0], DEEP_ROWS):
-        end = min(chunk + DEEP_ROWS, X.shape[0])
+    """out (n,) += weight * value, tree by tree over chunks of rows.
+
+    Takes half the time of `_add_trees` on deep trees, three times on stumps.
+    """
+    at = np.empty(INTERLEAVED_ROWS, dtype=np.int64)
+    for chunk in range(0, X.shape[0], CHUNK_ROWS):
+        end = min(chunk + CHUNK_ROWS, X.shape[0])
         for t in range(weights.size):
-            for first in range(chunk, end, ABREAST):
-                m, is_inner = min(ABREAST, end - first), True
+            for first in range(chunk, end, INTERLEAVED_ROWS):
+                m, is_inner = min(INTERLEAVED_ROWS, end - first), True
                 for a in range(m):
                     at[a] = starts[t]
                 while is_inner:
@@ -1431,19 +1339,17 @@ def _add_deep_trees(nodes, starts, weights, X, out):
 
 
 def sum_trees(nodes, starts, weights, X, n_jobs=1):
-    """Sum over the trees of weight times value, (n,); n_jobs threads share the rows."""
+    """Sum over the trees of weight * value, (n,), on at most n_jobs threads."""
     out = np.zeros(X.shape[0])
-    add = _add_trees if nodes.size < DEEP else _add_deep_trees
-    n_jobs = max(1, min(n_jobs, out.size * weights.size // WALKS_A_THREAD))
+    add = _add_trees if nodes.size < DEEP_NODES else _add_deep_trees
+    n_jobs = max(1, min(n_jobs, out.size * weights.size // MIN_VISITS_PER_THREAD))
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    cuts = np.linspace(0, out.size, n_jobs + 1).astype(int)
-    parts = [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        jobs = [pool.submit(add, nodes, starts, weights, X[p], out[p]) for p in parts]
-        for job in jobs:
-            job.result()
+        rows = map(slice, ends[:-1], ends[1:])
+        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
     return out
 
 
@@ -1765,9 +1671,12 @@ class _Estimator:
 
 
 # >>> shared: rows 2
-class Rows:
-    """All rows as one block, in memory: X, their target (-1 and +1, or numbers) and weight. It has
-    the protocol of solvers/rows, which has blocks of threads, of files and on other machines."""
+class SingleBlock:
+    """All rows as one row block in memory, with the protocol of solvers/rows.
+
+    target holds -1 and +1, or numbers. Other row blocks, of threads, files and clusters, are in
+    solvers/rows.
+    """
 
     start = 0
 
@@ -1775,22 +1684,22 @@ class Rows:
         self.X, self.target, self.weight, self.shape = X, target, weight, X.shape
 
     def allocate(self, name, shape, dtype=np.float64):
-        """An array of zeros that is kept as an attribute."""
+        """Set the attribute `name` to an array of zeros; return it."""
         setattr(self, name, np.zeros(shape, dtype))
         return getattr(self, name)
 
-    def map(self, step, *args, n_jobs=1, add=False):
-        return [step(self, *args)]
+    def map(self, function, *args, n_jobs=1, add=False):
+        return [function(self, *args)]
 
     map_inplace = map
 
 
-def rows_of(X, target, weight, threads):
-    """The rows as one block; as one for each thread where solvers/rows is beside this file."""
+def row_blocks(X, target, weight, threads):
+    """Rows as one block, or one per thread if solvers/rows is beside this file; a context."""
     if threads > 1 and __package__:
         with suppress(ImportError):
             return import_module(".rows", __package__).ThreadBlocks(X, target, weight, threads)
-    return nullcontext(Rows(X, target, weight))
+    return nullcontext(SingleBlock(X, target, weight))
 
 
 # <<< shared: rows
@@ -1947,22 +1856,22 @@ SIGNS = "None or one of -1, 0, 1 for each feature"
 RULE_TYPES[SIGNS] = lambda v: (
     v is None or np.ndim(v) == 1 and {*np.asarray(v).tolist()} <= {-1, 0, 1}
 )
-# A model from a file has no loss where that was a function: `fit` refuses it, `predict` does not.
+# Model files store no functions: a loss that was one is None there. fit refuses it, predict works.
 LOSSES_OF_CLASSES = "one of 'log', 'exponential', 'squared', 'hinge' or a function"
 RULE_TYPES[LOSSES_OF_CLASSES] = lambda v: (
-    v is None or callable(v) or v in (*ENDLESS, "squared", "hinge")
+    v is None or callable(v) or v in (*UNBOUNDED, "squared", "hinge")
 )
 LOSSES_OF_NUMBERS = "one of 'squared', 'huber', 'absolute' or a function"
 RULE_TYPES[LOSSES_OF_NUMBERS] = lambda v: (
     v is None or callable(v) or v in ("squared", "huber", "absolute")
 )
-MOST_LEVELS = 10  # Trees that may be deeper are grown by one thread: small nodes cost a pass, too.
-CELLS_A_THREAD = 400_000  # A thread is worth its while from so many cells of X on.
-FLATTEST = 1e-10  # Objects see no curvature below this part of the largest: -g / h would overflow.
+MAX_LEVELS = 10  # Deeper trees grow on one thread: a level costs a pass over all rows.
+MIN_CELLS_PER_THREAD = 400_000  # Cells of X that pay for starting a thread.
+FLATTEST = 1e-10  # Minimum curvature for objects, as a fraction of the largest: -g / h is bounded.
 
 
 class _Boosted(_Nested):
-    """What the classifier and the regressor share: all but the meaning of y."""
+    """Base of the classifier and the regressor, which differ in the meaning of y."""
 
     _param_rules = {
         "order": "1 or 2",
@@ -1982,51 +1891,53 @@ class _Boosted(_Nested):
 
     @restore_on_failure
     def fit(self, X, y=None, sample_weight=None):
-        """Train on X (n, d) and y (n,), or on row blocks; sample_weight multiply the loss."""
+        """Train on X (n, d) and y (n,), or on row blocks; sample_weight multiplies the loss."""
         self._check_params()
-        if hasattr(X, "fit_model"):  # Row blocks know how, see solvers/rows.
+        if hasattr(X, "fit_model"):  # Row blocks, see solvers/rows.
             return X.fit_model(self, y, sample_weight)
         rng, held_out = np.random.default_rng(self._seed()), None
         X, y, weight = self._check_fit(X, y, sample_weight)
         is_weighted, n_columns = self._is_weighted(sample_weight), self._check_features()
-        if not weight.all():  # No row without weight may place a threshold.
-            X, y, weight = (part[weight > 0] for part in (X, y, weight))
+        if not weight.all():  # No row of weight 0 may place a threshold.
+            X, y, weight = (array[weight > 0] for array in (X, y, weight))
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, rng)
-        with rows_of(X, y, weight, self._threads_for(X, n_columns)) as rows:
-            return self._boost(rows, n_columns, is_weighted, rng, held_out)
+        with row_blocks(X, y, weight, self._n_threads(X, n_columns)) as blocks:
+            return self._boost(blocks, n_columns, is_weighted, rng, held_out)
 
-    def _boost(self, parts, n_columns, is_weighted, rng, held_out=None):
-        """Algorithm 2, on rows as one block or as many."""
-        unseen = None
-        # Algorithm 2, line 1: H_0, the best constant.
-        start, delta = self._start(parts)
-        scores = self._score_rows(parts, start, delta)
+    def _boost(self, blocks, n_columns, is_weighted, rng, held_out=None):
+        """Algorithm 2 on row blocks; returns self."""
+        # Line 1: H_0, the best constant.
+        start, delta = self._start(blocks)
+        scores, unseen = self._score_rows(blocks, start, delta), None
         self._check_sums(scores)
         if self.early_stopping:
-            unseen = self._score_rows(Rows(*held_out), start, delta)
-            unseen.leaf = np.arange(len(held_out[0]), dtype=np.int32)
+            unseen = self._score_rows(SingleBlock(*held_out), start, delta)
+            unseen.blocks.node = np.arange(len(held_out[0]), dtype=np.int32)
         is_tree = isinstance(self.base, str)
         learner = self._tree_learner if is_tree else self._learner
         train, outputs = learner(scores, n_columns, is_weighted, rng)
-        members = _Members(start)
+        constant = np.zeros(1, dtype=NODE)
+        constant["value"] = start
+        members, weights = [constant], [1.0]
         self.trace_, self.validation_trace_ = [], []
         t, best, reason = 0, 0, ""
         while not reason:
-            # Lines 3 to 5: the member h_t, fitted to the slopes at H_t-1, which scores hold.
+            # Lines 3 to 5: the member h_t, fitted to the gradient at H_t-1.
             member, values, penalty, is_whole = train()
             # Lines 6 and 7: its weight alpha_t; H_t = H_t-1 + learning_rate alpha_t h_t.
             alpha = self.learning_rate * self._alpha(scores, values, penalty)
-            members.add(member, alpha)
-            scores.move(values, alpha)
+            members.append(member)
+            weights.append(alpha)
+            scores.update(values, alpha)
             t += 1
 
-            # The loss there, and on the rows held out: is it the last round?
+            # The loss there, and on the rows held out; stop if a rule says so.
             if unseen:
-                unseen.move(outputs(member, held_out[0]), alpha)
-                self.validation_trace_.append(unseen.loss)
+                unseen.update(outputs(member, held_out[0]), alpha)
+                self.validation_trace_.append(unseen.mean_loss)
                 best = int(np.argmin(self.validation_trace_)) + 1
-            if self._show(t, scores.loss, members):
+            if self._report_iteration(t, scores.mean_loss, members, weights):
                 reason = STOPPED
             elif is_whole and (alpha == 0.0 or self._is_idle(member, values)):
                 reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
@@ -2036,42 +1947,43 @@ class _Boosted(_Nested):
                 reason = ENOUGH
             elif t == self.n_estimators:
                 reason = GROWN if is_tree else TRAINED
-        self._keep(members, best or t, reason)
-        if scores.endless:
-            self._warn_of_endless(scores.endless, t)
+        best = best or t
+        self._set_members(members[: best + 1], weights[: best + 1])
+        self._set_fitted(best, reason)
+        if scores.n_unbounded:
+            self._warn_unbounded(scores.n_unbounded, t)
         return self
 
-    def _lacks(self):
-        """What would have to be set for members to need sums over rows only; None: nothing."""
+    def _required_setting(self):
+        """Setting that fits from sums over rows require, as a text; None if there is none."""
         if not isinstance(self.base, str):
             return "base='tree'"
-        if self.loss in KINKED or callable(self.loss):
+        if self.loss in PIECEWISE_LINEAR or callable(self.loss):
             return f"another loss, such as {self._smooth}"
-        wanted = {"subsample": 1.0, "early_stopping": False}
-        for name, value in wanted.items():
+        for name, value in (("subsample", 1.0), ("early_stopping", False)):
             if getattr(self, name) != value:
                 return f"{name}={value}"
         return "max_bins of at most 256" if self.max_bins is None else None
 
-    def _threads_for(self, X, n_columns):
-        """How many threads are worth their while."""
+    def _n_threads(self, X, n_columns):
+        """Number of threads that pay for their start."""
         is_slow = self.max_leaf_nodes or n_columns < X.shape[1]
-        is_slow = is_slow or self.max_depth is None or self.max_depth > MOST_LEVELS
-        if is_slow or self._lacks() not in (None, "early_stopping=False"):
+        is_slow = is_slow or self.max_depth is None or self.max_depth > MAX_LEVELS
+        if is_slow or self._required_setting() not in (None, "early_stopping=False"):
             return 1
-        return max(1, min(self._threads(), X.size // CELLS_A_THREAD))
+        return max(1, min(self._threads(), X.size // MIN_CELLS_PER_THREAD))
 
     def votes(self, X):
-        """Output of every member, (n, T + 1); the first is the constant to start from."""
+        """Output of every member, (n, T + 1); the first is the constant H_0."""
         return np.array([*self._each_output(self._check_X(X))]).T
 
     def _takes_nan(self):
-        """Trees know what to do with missing values; an object may not."""
+        """Return True if members take missing values: trees do, an object may not."""
         return isinstance(self.base, str) or takes_nan(self.base)
 
     @property
     def _allow_nan(self):
-        """Whether they are let through: an object that is not ours looks at its rows itself."""
+        """Missing values pass the check of X: a foreign object checks its rows itself."""
         return self._takes_nan() or not hasattr(self.base, "_takes_nan")
 
     def _check_params(self):
@@ -2082,12 +1994,12 @@ class _Boosted(_Nested):
                 f"{who}: loss is None, as in a model from a file, which holds no functions: it "
                 "predicts, but to be fitted again it needs its loss, set_params(loss=...)"
             )
-        if self.order == 2 and self.loss in KINKED:
+        if self.order == 2 and self.loss in PIECEWISE_LINEAR:
             raise ValueError(
                 f"{who}: the {self.loss} loss has no curvature, order=2 needs one; set order=1, or "
                 f"take {self._smooth}"
             )
-        if not isinstance(self.base, str) and _does_classes(self.base):
+        if _is_classifier(self.base):
             raise ValueError(
                 f"{who}: base must do regression, as it is fitted to the slopes of the loss, but "
                 f"{type(self.base).__name__} is a classifier"
@@ -2103,7 +2015,7 @@ class _Boosted(_Nested):
             k = self.estimators_features_.shape[1]
         good = good and self.starts_.size == 2 and len(self.estimators_) == T - 1
         return good and all(
-            member.n_features_in_ == k and not _does_classes(member) for member in self.estimators_
+            member.n_features_in_ == k and not _is_classifier(member) for member in self.estimators_
         )
 
     def _scores(self, X):
@@ -2120,7 +2032,7 @@ class _Boosted(_Nested):
                 yield total
 
     def _each_output(self, X):
-        """Output (n,) of the constant, then of one member after the other."""
+        """Yield the output (n,) of the constant, then of each member."""
         one = np.ones(1)
         for t in range(self.starts_.size - 1):
             yield sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self._threads())
@@ -2131,20 +2043,21 @@ class _Boosted(_Nested):
     def _output(self, member, X):
         """Output (n,) of an object, given with its columns."""
         member, columns = member
-        found = np.asarray(member.predict(X if columns is None else X[:, columns]))
-        good = found.shape == X.shape[:1] and found.dtype.kind in "biuf"
-        if not good or not (np.abs(found) < MAX_ABS).all():
+        output = np.asarray(member.predict(X if columns is None else X[:, columns]))
+        is_valid = output.shape == X.shape[:1] and output.dtype.kind in "biuf"
+        if not is_valid or not (np.abs(output) < MAX_ABS).all():
+            received = f"shape {output.shape}, dtype {output.dtype}"
             raise ValueError(
                 f"{type(self).__name__}: predict of {type(member).__name__} must return a number "
                 f"below {MAX_ABS:g} for each of {len(X)} rows, got "
-                f"{'NaN or a larger one' if good else f'shape {found.shape}, dtype {found.dtype}'}"
+                f"{'NaN or a larger one' if is_valid else received}"
             )
-        return found.astype(np.float64)
+        return output.astype(np.float64)
 
     def _check_features(self):
-        """The number of features to draw for a member; refuses what does not fit their number."""
+        """Number of features to draw for a member; raise ValueError if a parameter does not fit."""
         d, who, monotone = self.n_features_in_, type(self).__name__, self.monotonic_cst
-        share = d if self.max_features is None else self.max_features
+        count = d if self.max_features is None else self.max_features
         if monotone is not None and len(monotone) != d:
             raise ValueError(
                 f"{who}: monotonic_cst must name a direction for each of {d} features, "
@@ -2152,31 +2065,31 @@ class _Boosted(_Nested):
             )
         if monotone is not None and not isinstance(self.base, str):
             raise ValueError(f"{who}: monotonic_cst is for trees; set base='tree' or leave it out")
-        if share > d:
+        if count > d:
             raise ValueError(
-                f"{who}: max_features must be at most the number of features, {d}, got {share}"
+                f"{who}: max_features must be at most the number of features, {d}, got {count}"
             )
-        return share if isinstance(share, (int, np.integer)) else max(1, round(share * d))
+        return count if isinstance(count, (int, np.integer)) else max(1, round(count * d))
 
-    def _score_rows(self, parts, start, delta):
-        """Rows with the constant as their scores."""
+    def _score_rows(self, blocks, start, delta):
+        """Scores of row blocks that all equal the constant `start`."""
         loss = hinge if self.loss == "hinge" else self.loss
         if callable(loss):
-            rule = _given(loss, self.order, type(self).__name__)
+            adapted = _custom_loss(loss, self.order, type(self).__name__)
         else:
-            rule = LOSSES[loss], float(delta)
-        is_curved = self.order == 2 and loss != "huber"
-        return _Scores(parts, start, rule, is_curved, self._threads())
+            adapted = LOSSES[loss], float(delta)
+        has_curvature = self.order == 2 and loss != "huber"
+        return _Scores(blocks, start, adapted, has_curvature, self._threads())
 
-    def _search_start(self, parts, start, delta):
-        """The best constant, by a line search from a first one."""
-        scores = self._score_rows(parts, start, delta)
-        slope = steady_total(partial(parts.map, n_jobs=self._threads()), _slopes)
+    def _search_start(self, blocks, start, delta):
+        """The best constant, by a line search from `start`."""
+        scores = self._score_rows(blocks, start, delta)
+        slope = reproducible_total(partial(blocks.map, n_jobs=self._threads()), attrgetter("G"))
         side = 1.0 if slope < 0 else -1.0
-        return start + side * scores.search(np.full(1, side), 0.0)
+        return start + side * scores.line_search(np.full(1, side), 0.0)
 
     def _hold_out(self, X, y, weight, rng):
-        """X, y, weight to train on, and a list of them to decide when to stop; of each class."""
+        """Split off rows of each class: X, y, weight to train on, and a list of those held out."""
         has_classes = self._estimator_type == "classifier"
         labels = y if has_classes else np.zeros(y.size)
         held_out = np.zeros(y.size, dtype=bool)
@@ -2190,11 +2103,11 @@ class _Boosted(_Nested):
                 )
             count = min(max(1, round(self.validation_fraction * rows.size)), rows.size - 1)
             held_out[rng.permutation(rows)[:count]] = True
-        train, test = ([part[rows] for part in (X, y, weight)] for rows in (~held_out, held_out))
+        train, test = ([array[rows] for array in (X, y, weight)] for rows in (~held_out, held_out))
         return *train, test
 
     def _drawn(self, n, d, n_columns, rng):
-        """The features and the rows drawn for a member; None: all."""
+        """Features and rows drawn for a member; None means all."""
         columns, rows = None, None
         if n_columns < d:
             columns = np.sort(rng.choice(d, n_columns, replace=False))
@@ -2205,39 +2118,45 @@ class _Boosted(_Nested):
         return columns, rows
 
     def _tree_learner(self, scores, n_columns, is_weighted, rng):
-        """Functions to train a tree, () -> its nodes, the values that rows of each node get, the
-        penalty on its weight, whether nothing was drawn; and to apply it to other rows."""
-        monotone, parts = self.monotonic_cst, scores.parts
-        rules = Rules(
+        """Return a function that trains a tree, and one that applies it to other rows.
+
+        The first returns the tree, the values of the nodes of the rows, the penalty on its weight,
+        and True if neither rows nor features were drawn.
+        """
+        monotone, blocks = self.monotonic_cst, scores.blocks
+        params = TreeParams(
             max_depth=self.max_depth, min_leaf=self.min_samples_leaf,
             max_leaves=self.max_leaf_nodes, l2=0.0,
             monotone=None if monotone is None else np.array(monotone, dtype=np.int64),
         )  # fmt: skip
         of_classes = callable(self.loss) and self._estimator_type == "classifier"
-        has_penalty = self.order == 1 and (of_classes or self.loss in ENDLESS)
-        is_one = isinstance(parts, Rows)
-        if is_one:
-            X = parts.X
-            grower = Grower(X, self.max_bins, rules, scores.rows.w if is_weighted else None)
+        has_penalty = self.order == 1 and (of_classes or self.loss in UNBOUNDED)
+        is_single = isinstance(blocks, SingleBlock)
+        if is_single:
+            X, weight = blocks.X, blocks.weight if is_weighted else None
+            grower = TreeGrower(X, self.max_bins, params, weight)
+            blocks.grad_hess = grower.data.grad_hess
         else:
-            weigh = ("weight", rounding(scores.total)) if is_weighted else (None, 0.0)
-            grower = parts.grower(self.max_bins, rules, weigh, self._threads())
+            weigh = ("weight", grid_constant(scores.weight)) if is_weighted else (None, 0.0)
+            grower = blocks.grower(self.max_bins, params, weigh, self._threads())
 
         def train():
-            columns, rows = self._drawn(*parts.shape, n_columns, rng) if is_one else (None, None)
-            part = grower
+            columns = rows = None
+            if is_single:
+                columns, rows = self._drawn(*blocks.shape, n_columns, rng)
+            own = grower
             if columns is not None:
-                part = grower.fork(columns)
-                part.data = part.data._replace(GH=grower.data.GH)
-            tree, penalty = self._tree(part, rows, scores), 0.0
+                own = grower.fork(columns)
+                own.data = own.data._replace(grad_hess=blocks.grad_hess)
+            tree, penalty = self._tree(own, rows, scores), 0.0
             values = tree["value"].copy()
             if has_penalty:
                 leaves = values[tree["child"] == 0]
                 penalty = self.l2 * float(leaves @ leaves)
             if rows is not None:
-                values, scores.leaf = _outputs(tree, X), np.arange(len(X), dtype=np.int32)
-            elif is_one:
-                scores.leaf = part.space.leaf
+                values, blocks.node = _outputs(tree, X), np.arange(len(X), dtype=np.int32)
+            elif is_single:
+                blocks.node = own.buffers.leaf
             elif len(values) > 1:
                 values = values[grower.place]
             return tree, values, penalty, columns is None and rows is None
@@ -2245,87 +2164,87 @@ class _Boosted(_Nested):
         return train, _outputs
 
     def _learner(self, scores, n_columns, is_weighted, rng):
-        """The same for copies of an object, which come with their columns. As the trees they are
-        fitted to -G / H, by least squares with the weights H."""
-        instead = ("set order=1",) if scores.curved else ()
-        X = scores.parts.X
-        scores.leaf = np.arange(len(X), dtype=np.int32)
+        """`_tree_learner` for copies of an object, which come with their columns.
+
+        They are fitted to -G / H by least squares with weights H.
+        """
+        instead = ("set order=1",) if scores.has_curvature else ()
+        block, X = scores.blocks, scores.blocks.X
+        block.node = np.arange(len(X), dtype=np.int32)
 
         def train():
             columns, rows = self._drawn(*X.shape, n_columns, rng)
-            some = slice(None) if rows is None else rows
-            H = scores.second[some].copy()
-            flat = FLATTEST * H.max() if scores.curved else 0.0
-            r = -scores.rows.G[some] / np.maximum(H, flat or NO_SLOPE)
-            weight = H if scores.curved or is_weighted else None
-            Z = X[some] if columns is None else X[some][:, columns]
+            rows_used = slice(None) if rows is None else rows
+            H = (block.H if scores.has_curvature else block.weight)[rows_used].copy()
+            flat = FLATTEST * H.max() if scores.has_curvature else 0.0
+            r = -block.G[rows_used] / np.maximum(H, flat or NO_SLOPE)
+            weight = H if scores.has_curvature or is_weighted else None
+            Z = X[rows_used] if columns is None else X[rows_used][:, columns]
             member = fit_member(seeded_copy(self.base, rng), Z, r, weight, *instead), columns
             return member, self._output(member, X), 0.0, columns is None and rows is None
 
         return train, self._output
 
     def _tree(self, grower, rows, scores):
-        """The tree of a round, finished; its nodes are the leaves of the rows."""
+        """Grow and finalize the tree of a round."""
         unit_g = grower.unit(max(scores.sum_g, NO_SLOPE))
         unit_h = grower.unit(scores.sum_second)
-        shift = grower.data.shift
-        least = self.min_child_weight * unit_h * (1.0 - UNITS_OFF)
-        grower.rules = grower.rules._replace(
+        count_bits = grower.data.count_bits
+        least = self.min_child_weight * unit_h * (1.0 - UNIT_ERROR)
+        grower.params = grower.params._replace(
             l2=float(self.l2 * unit_h), min_weight=int(min(max(1.0, least), grower.full))
         )
-        if not isinstance(scores.parts, Rows):
-            nodes = grower.grow(_fill_rows, scores.curved, unit_g, unit_h, shift)
+        fill = scores.has_curvature, unit_g, unit_h, count_bits
+        if not isinstance(scores.blocks, SingleBlock):
+            nodes = grower.grow(_fill_block, *fill)
         else:
-            part = scores.parts
-            second = part.H if scores.curved else part.weight
-            _fill_derivatives(part.G, second, unit_g, unit_h, shift, grower.data.GH)
+            _fill_block(scores.blocks, *fill)
             nodes = grower.grow(rows)
-        weight = nodes["h"][0] >> shift
-        if weight == 0:  # Those of the sample are all settled.
+        weight = nodes["h"][0] >> count_bits
+        if weight == 0:  # The derivatives of the sample vanish.
             return np.zeros(1, dtype=NODE)
-        tree, _ = grower.pack([nodes])
+        tree, _ = grower.finalize([nodes])
         tree["value"] *= unit_h / unit_g
         tree["gain"] *= weight * unit_h / unit_g / unit_g
-        if self.loss in KINKED:
+        if self.loss in PIECEWISE_LINEAR:
             self._search_leaves(tree, slice(None) if rows is None else rows, grower, scores)
         return tree
 
     def _alpha(self, scores, values, penalty):
-        """The weight of a member, before the learning rate: of order 1 that of least loss."""
+        """Weight of a member before the learning rate; for order 1 that of least loss."""
         if self.order == 2:
             return 1.0
-        if self.loss not in KINKED:
-            return scores.search(values, penalty)
+        if self.loss not in PIECEWISE_LINEAR:
+            return scores.line_search(values, penalty)
         if isinstance(self.base, str):
-            return 1.0  # Each leaf has been searched for its own.
-        return max(0.0, _best_step(self.loss, scores.rows, values[scores.leaf]))
+            return 1.0  # Each leaf has the value of least loss.
+        F, _, _, y, w = _scored(scores.blocks)
+        return max(0.0, _best_step(self.loss, F, y, w, values[scores.blocks.node]))
 
     def _is_idle(self, member, values):
-        """Whether a member changes nothing, or is a tree without a split."""
-        if isinstance(self.base, str) and self.loss not in KINKED:
+        """Return True if a member changes nothing, or is a tree without a split."""
+        if isinstance(self.base, str) and self.loss not in PIECEWISE_LINEAR:
             return len(member) == 1
         return len(member) == 1 or not values.any()
 
     def _search_leaves(self, tree, rows, grower, scores):
         """Give each leaf the value of least loss on the rows."""
-        leaf = grower.space.leaf[rows]
+        leaf = grower.buffers.leaf[rows]
         rank = np.argsort(leaf, kind="stable")
-        leaf, (F, _, _, y, w) = leaf[rank], (part[rows][rank] for part in scores.rows)
+        leaf, (F, _, _, y, w) = leaf[rank], (x[rows][rank] for x in _scored(scores.blocks))
         ends = [0, *np.flatnonzero(np.diff(leaf)) + 1, leaf.size]
-        for k in range(len(ends) - 1):
-            part = slice(ends[k], ends[k + 1])
-            inside = ScoredRows(F[part], None, None, y[part], w[part])
-            step = np.ones(ends[k + 1] - ends[k])
-            tree["value"][leaf[ends[k]]] = _best_step(self.loss, inside, step)
+        for start, stop in zip(ends[:-1], ends[1:], strict=True):
+            inside = F[start:stop], y[start:stop], w[start:stop], np.ones(stop - start)
+            tree["value"][leaf[start]] = _best_step(self.loss, *inside)
         if self.monotonic_cst is not None:
             signs = np.asarray(self.monotonic_cst)[tree["feature"]]
-            _bring_in_order(tree, signs, np.bincount(leaf, steady(w), len(tree)))
+            _clip_to_monotone(tree, signs, np.bincount(leaf, round_to_grid(w), len(tree)))
 
     def _check_sums(self, scores):
-        """Refuse numbers whose loss overflows; say so if no leaf can be heavy enough."""
+        """Raise ValueError if the loss overflows; warn if no leaf can reach min_child_weight."""
         who, least = type(self).__name__, self.min_child_weight
         total = scores.sum_second
-        if not np.isfinite([scores.loss, scores.sum_g, total]).all():
+        if not np.isfinite([scores.mean_loss, scores.sum_g, total]).all():
             raise ValueError(f"{who}: the loss overflows; scale y or sample_weight down")
         if total <= 0.0:
             raise ValueError(
@@ -2339,8 +2258,8 @@ class _Boosted(_Nested):
                 stacklevel=4,
             )
 
-    def _warn_of_endless(self, count, t):
-        """Say that the best weight of some members is infinite."""
+    def _warn_unbounded(self, count, t):
+        """Warn that the best weight of some members is infinite."""
         text = (
             "a tree parted the classes without error, so that the best step is infinite with "
             "order=1 and l2=0; set l2 above 0, or order=2, for probabilities that mean something"
@@ -2356,22 +2275,19 @@ class _Boosted(_Nested):
             stacklevel=4,
         )
 
-    def _hold(self, members, t):
-        """Set what predicts: the first t members, which may be fewer than were trained."""
-        starts = members.starts.entries[: t + 2]
-        self.nodes_, self.starts_ = members.nodes.entries[: starts[-1]], starts
-        self.weights_ = members.weights.entries[: t + 1]
-        if members.objects:
-            objects, columns = zip(*members.objects[:t], strict=True)
+    def _set_members(self, members, weights):
+        """Set the members and their weights, all or those so far; the first is the constant."""
+        is_tree = isinstance(self.base, str)
+        self.nodes_, self.starts_ = join_trees(members if is_tree else members[:1])
+        self.weights_ = np.array(weights)
+        if not is_tree:
+            objects, columns = zip(*members[1:], strict=True)
             self.estimators_ = list(objects)
             if columns[0] is not None:
                 self.estimators_features_ = np.array(columns)
 
-    def _keep(self, members, t, reason):
-        """Set the fitted attributes, of the first t members."""
-        self._hold(members, t)
-        for name in ("nodes_", "starts_", "weights_"):  # No more space than they need.
-            setattr(self, name, getattr(self, name).copy())
+    def _set_fitted(self, t, reason):
+        """Set the attributes of a fit that keeps the first t members."""
         self.trace_ = np.array(self.trace_[:t])
         self.n_iter_, self.objective_ = t, float(self.trace_[-1])
         self.residual_ = None
@@ -2384,47 +2300,28 @@ class _Boosted(_Nested):
             gains = np.bincount(self.nodes_["feature"], self.nodes_["gain"], self.n_features_in_)
             self.feature_importances_ = gains / gains.sum() if gains.any() else gains
 
-    def _show(self, t, objective, members):
-        """Report a round, with the model so far for the callback; True when it asks to stop."""
+    def _report_iteration(self, t, objective, members, weights):
+        """Report a round, with the model so far for the callback; True if it asks to stop."""
         held_out = {"validation": self.validation_trace_[-1]} if self.validation_trace_ else {}
         if self.callback is not None:
-            self._hold(members, t)
+            self._set_members(members, weights)
             self.converged_ = False
         return self._report(t, objective, **held_out)
 
 
-class _Members:
-    """The constant and the members so far, with their weights: trees, or objects and their columns,
-    None for all."""
-
-    def __init__(self, start):
-        constant = np.zeros(1, dtype=NODE)
-        constant["value"] = start
-        self.nodes, self.starts = Stack(constant), Stack(np.array([0, 1], np.int64))
-        self.weights, self.objects = Stack(np.ones(1)), []
-
-    def add(self, member, alpha):
-        """One more member."""
-        self.weights.append([alpha])
-        if isinstance(member, tuple):
-            self.objects.append(member)
-        else:
-            self.nodes.append(member)
-            self.starts.append([self.nodes.entries.size])
+def _is_classifier(member):
+    """Return True if a member declares itself a classifier."""
+    kind = getattr(member, "_estimator_type", None)
+    if kind is None and hasattr(member, "__sklearn_tags__"):
+        kind = member.__sklearn_tags__().estimator_type
+    return kind == "classifier"
 
 
-def _does_classes(member):
-    """Whether a member is a classifier: as ours say, or the tags of scikit-learn's."""
-    if hasattr(member, "_estimator_type"):
-        return member._estimator_type == "classifier"
-    if hasattr(member, "__sklearn_tags__"):
-        return member.__sklearn_tags__().estimator_type == "classifier"
-    return False
+def _clip_to_monotone(tree, signs, weight):
+    """Clip leaf values to the monotonicity constraints signs (nodes,); weight (nodes,) of leaves.
 
-
-def _bring_in_order(tree, signs, weight):
-    """Clip the values of the leaves, of these weights, where the score may only rise or fall with a
-    feature: what is left of a cut ends where the right begins, at the middle of the two means."""
+    Values left and right of a constrained split are separated at the middle of their means.
+    """
     child, value = tree["child"].tolist(), tree["value"]
     for k in range(len(tree) - 1, -1, -1):  # Children come after their parents.
         if child[k]:
@@ -2442,45 +2339,20 @@ def _bring_in_order(tree, signs, weight):
                 bounds[pair[0], 1] = bounds[pair[1], 0] = middle
 
 
-# >>> shared: stack 1
-class Stack:
-    """An array that grows at its end. Its space doubles as it fills: T appends cost O(T) in all."""
-
-    def __init__(self, first):
-        self._space, self._size = first, len(first)
-
-    def append(self, new):
-        """Add these entries."""
-        stop = self._size + len(new)
-        if stop > len(self._space):
-            more = np.zeros(stop, dtype=self._space.dtype)
-            self._space = np.concatenate([self._space[: self._size], more])
-        self._space[self._size : stop] = new
-        self._size = stop
-
-    @property
-    def entries(self):
-        """All entries, a part of the space."""
-        return self._space[: self._size]
-
-
-# <<< shared: stack
-
-
 def _outputs(tree, X):
     """Value of one tree for each row."""
     return sum_trees(tree, np.zeros(1, dtype=np.int64), np.ones(1), X)
 
 
 class _OfProbabilities:
-    """A method that a classifier has where the scores of its loss tell probabilities."""
+    """Method that a classifier has if its loss yields probabilities."""
 
     def __init__(self, method):
         self.method = method
         update_wrapper(self, method)
 
     def __get__(self, model, kind=None):
-        if model is not None and model.loss not in (*ENDLESS, "squared"):
+        if model is not None and model.loss not in (*UNBOUNDED, "squared"):
             raise AttributeError(
                 f"{kind.__name__}: scores of the hinge loss, or of a given one, are no "
                 "probabilities; Calibrated of solvers/combine.py makes some"
@@ -2494,75 +2366,77 @@ class GradientBoosting(_Boosted):
     Parameters
     ----------
     loss : "log", "exponential", "squared", "hinge" or callable
-        What is minimised; "hinge" has no curvature and needs order=1. A callable is called as
-        loss(y, f) with y (n,) of -1 and +1 and scores f (n,). It returns the value of each row and
-        the gradient, its derivative in f, and for order=2 the curvature, its second derivative or a
-        bound of it, >= 0: a tuple of arrays (n,). It is called once a round and, with order=1, by
-        the line search; what it returns is then multiplied by the weights of the rows.
+        Loss to minimise; "hinge" has no curvature and needs order=1. A callable is called as
+        loss(y, f) with y (n,) of -1 and +1 and scores f (n,). It returns a tuple of arrays (n,):
+        the value of each row, the gradient in f and, for order=2, the curvature, which is the
+        second derivative or an upper bound of it, >= 0. It is called once per round and, with
+        order=1, by the line search. Row weights are applied afterwards.
     order : 1 or 2
         2: members take Newton steps, as in XGBoost. 1: members are fitted to the gradient, and a
-        line search weighs each.
+        line search finds the weight of each.
     base : "tree" or an object with fit and predict
-        What the members are. An object does regression, such as scikit-learn's Ridge or
-        DecisionTreeRegressor. It is copied for each, its random_state, if it has one, set, and is
-        given sample_weight with order=2. Then what limits trees is of no effect: max_depth,
+        Kind of the members. An object is a regressor, such as scikit-learn's Ridge or
+        DecisionTreeRegressor. It is copied for each member, its random_state set if it has one, and
+        gets sample_weight with order=2. The limits of trees then have no effect: max_depth,
         max_leaf_nodes, min_samples_leaf, min_child_weight, max_bins, l2.
     n_estimators : int >= 1
-        Number of members, or the most of them with early stopping.
+        Number of members; with early stopping the maximum number.
     learning_rate : float > 0
-        Part of each step that is taken.
+        Fraction of each step that is taken.
     max_depth : None or int >= 1
-        Depth of a tree.
+        Maximum depth of a tree.
     max_leaf_nodes : None or int >= 2
-        Most leaves; the splits of the highest gain come first.
+        Maximum number of leaves; the splits of the highest gain come first.
     min_samples_leaf : int >= 1
-        Fewest rows in a leaf, whatever their weights.
+        Minimum number of rows in a leaf, whatever their weights.
     min_child_weight : float >= 0
-        Least sum of the second derivatives in a leaf, times the rows' weights; with order=1, of the
+        Minimum sum of the second derivatives times row weights in a leaf; with order=1, of the row
         weights alone.
     max_bins : None or int from 2 to 256
-        Most bins of a feature: splits are exact when it has no more values. None: always exact.
+        Maximum number of bins per feature: splits are exact if it has no more values. None: always
+        exact.
     l2 : float >= 0
-        Penalty on the squared values of the leaves; those of absolute and hinge have none.
+        Penalty on the squared values of the leaves; not used by the absolute and hinge losses.
     subsample : float in (0, 1]
-        Share of the rows, drawn for each member, that it is trained on.
+        Fraction of the rows to draw for each member.
     max_features : None, float in (0, 1] or int >= 1
-        Share or number of the features, drawn for each member, that it may use; None: all.
+        Fraction or number of features to draw for each member; None means all.
     early_stopping : bool
-        Whether rows are held out, and the number of members is that of the least loss there.
+        If True, hold out rows and keep the number of members with the least loss there.
     validation_fraction : float in (0, 1)
-        Share of the rows to hold out.
+        Fraction of the rows to hold out.
     n_iter_no_change : int >= 1
-        Rounds without a lower loss there that end the run.
+        Number of rounds without a lower loss there after which the run ends.
     monotonic_cst : None or list of -1, 0, 1
-        For each feature whether the score may only rise (1) or only fall (-1) with it.
+        Monotonicity constraint of each feature: the score may only rise (1) or only fall (-1).
     class_weight : None, "balanced" or dict
-        Factors of the rows' weights by class; "balanced": all classes weigh the same.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
+        weight.
     n_jobs : None or int
-        Threads, for trees of up to 10 levels and for prediction; None: 1, -1: as many as there are
-        processors. No more are used than the rows are worth; no bit of a tree depends on it.
+        Maximum number of threads, for trees of up to 10 levels and for prediction; None means 1, -1
+        all processors. Small data use fewer. Trees do not depend on it.
     random_state : None, int, RandomState or Generator
-        Seed of the draws. Where rows are not drawn, by subsample or early_stopping, trees are the
-        same to the last bit in any order of up to 100,000 rows.
+        Seed of the draws. Unless rows are drawn, by subsample or early_stopping, trees are the same
+        to the last bit in any order of up to 100,000 rows.
     verbose : int
-        1 prints one line after every round.
+        If 1, print one line after every round.
     callback : None or callable
-        Called as callback(self, iteration, info) after every round; True stops. The model it gets
-        is that of the rounds so far: it predicts and has a score.
+        Called as callback(self, iteration, info) after every round; True stops. The model then has
+        the members so far: it can predict.
 
     Attributes
     ----------
-    nodes_, starts_ : the trees, one after the other, tree t from starts_[t] on; tree 0 is the
-        constant to start from
+    nodes_, starts_ : nodes of all trees; those of tree t begin at starts_[t]; tree 0 is the
+        constant H_0
     estimators_ : list of the members instead, if base is an object; then tree 0 is the only one
     estimators_features_ (T, k) : features of each of these, if they were drawn
-    weights_ (T + 1,) : 1 for the constant, learning_rate times alpha_t for the others
+    weights_ (T + 1,) : 1 for the constant, learning_rate * alpha_t for the others
     feature_importances_ (d,) : gains of the splits on a feature, sum 1; trees only
-    objective_, trace_ : weighted mean loss of the training rows, and after each round
-    validation_trace_ : that of the rows held out, early stopping only
+    objective_, trace_ : weighted mean loss of the training rows, at the end and after each round
+    validation_trace_ : mean loss of the rows held out after each round, with early stopping
     residual_ : None: nothing certifies a greedy method
-    n_iter_ : rounds kept
-    converged_, reason_ : whether the run came to its regular end, and why it ended
+    n_iter_ : number of rounds kept
+    converged_, reason_ : True if the run ended regularly, and why it ended
     classes_, n_features_in_ : as in scikit-learn
 
     Example
@@ -2570,7 +2444,7 @@ class GradientBoosting(_Boosted):
     >>> model = GradientBoosting(early_stopping=True, random_state=0).fit(X, y)
     >>> model.predict_proba(X), model.n_iter_, model.reason_
 
-    Early stopping on rows of one's own, once 10 rounds have not raised the best accuracy:
+    Early stopping after 10 rounds without a higher accuracy on other rows:
 
     >>> scores = []
     >>> def stop(model, iteration, info):
@@ -2578,7 +2452,7 @@ class GradientBoosting(_Boosted):
     ...     return iteration - np.argmax(scores) > 10
     >>> model = GradientBoosting(callback=stop).fit(X, y)
 
-    A loss of one's own, here the squared hinge:
+    A custom loss, here the squared hinge:
 
     >>> def squared_hinge(y, f):
     ...     short = np.maximum(1 - y * f, 0)
@@ -2598,16 +2472,17 @@ class GradientBoosting(_Boosted):
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, parts):
-        """The best constant, and a delta, which no loss here has."""
-        each = partial(parts.map, n_jobs=self._threads())
-        high, low = steady_total(each, _high_weights), steady_total(each, _low_weights)
+    def _start(self, blocks):
+        """The best constant, and 1 for delta, which no loss here has."""
+        each = partial(blocks.map, n_jobs=self._threads())
+        high, low = (
+            reproducible_total(each, partial(_class_weights, sign=sign)) for sign in (1.0, -1.0)
+        )
         if callable(self.loss):
-            return self._search_start(parts, 0.0, 1.0), 1.0
+            return self._search_start(blocks, 0.0, 1.0), 1.0
         if self.loss == "hinge":
-            y, weight = parts.target, parts.weight
-            rows = ScoredRows(np.zeros(y.size), None, None, y, weight)
-            return _best_step(self.loss, rows, np.ones(y.size)), 1.0
+            y, zeros = blocks.target, np.zeros(blocks.target.size)
+            return _best_step(self.loss, zeros, y, blocks.weight, zeros + 1.0), 1.0
         if self.loss == "squared":
             return (high - low) / (high + low), 1.0
         return math.log(high / low) * (1.0 if self.loss == "log" else 0.5), 1.0
@@ -2626,7 +2501,7 @@ class GradientBoosting(_Boosted):
 
     @_OfProbabilities
     def predict_proba(self, X):
-        """Probabilities of both classes, (n, 2); neither hinge nor a given loss has them."""
+        """Probabilities of both classes, (n, 2); not for hinge or a custom loss."""
         return self._probabilities(self._scores(X))
 
     def staged_decision_function(self, X):
@@ -2645,17 +2520,16 @@ class GradientBoosting(_Boosted):
 
 
 class GradientBoostingRegressor(_Regressor, _Boosted):
-    """Gradient boosting for numbers; parameters and attributes as of GradientBoosting.
+    """Gradient boosting for numbers; parameters and attributes as in GradientBoosting.
 
     Parameters
     ----------
     loss : "squared", "huber", "absolute" or callable
-        What is minimised; "absolute" has no curvature and needs order=1. A callable as in
-        GradientBoosting; its y are the numbers.
+        Loss to minimise; "absolute" has no curvature and needs order=1. A callable as in
+        GradientBoosting, called with the numbers y.
     delta : None or float > 0
-        Difference to y from which on Huber's loss is linear. None: the median of the differences
-        of y to its median, those of 0 left out, whatever the unit of y is. With order=2 no step is
-        longer than delta.
+        Difference to y from which on Huber's loss is linear. None means the median of the nonzero
+        differences of y to its median. With order=2 no step is longer than delta.
     order, base, n_estimators, learning_rate, max_depth, max_leaf_nodes, min_samples_leaf, \
 min_child_weight, max_bins, l2, subsample, max_features, early_stopping, validation_fraction, \
 n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in GradientBoosting
@@ -2681,26 +2555,24 @@ n_iter_no_change, monotonic_cst, n_jobs, random_state, verbose, callback : as in
     ):  # fmt: skip
         self._set(locals())
 
-    def _start(self, parts):
-        """The best constant and delta; a line search from the median finds it for Huber's loss, and
-        for one that is a function."""
-        each = partial(parts.map, n_jobs=self._threads())
+    def _start(self, blocks):
+        """The best constant, and delta; for huber and functions by a search from the median."""
+        each = partial(blocks.map, n_jobs=self._threads())
         if self.loss == "squared":
-            return steady_total(each, _weighted_targets) / steady_total(each, _weights), 1.0
-        y, weight = (
-            np.concatenate([getattr(part, name) for part in getattr(parts, "blocks", [parts])])
-            for name in ("target", "weight")
-        )
-        start = _quantile(y, weight, 0.5)
+            total = reproducible_total(each, lambda block: block.weight * block.target)
+            return total / reproducible_total(each, attrgetter("weight")), 1.0
+        arrays = zip(*each(attrgetter("target", "weight")), strict=True)
+        y, weight = map(np.concatenate, arrays)
+        start = _median(y, weight)
         if self.loss == "absolute":
             return start, 1.0
         if callable(self.loss):
-            return self._search_start(parts, start, 1.0), 1.0
+            return self._search_start(blocks, start, 1.0), 1.0
         rest = np.abs(y - start)
-        off = rest > 0.0  # Many rows may be at the median, and delta has to be above 0.
-        middle = _quantile(rest[off], weight[off], 0.5) if off.any() else 1.0
+        off = rest > 0.0  # Many rows may be at the median, and delta must be above 0.
+        middle = _median(rest[off], weight[off]) if off.any() else 1.0
         self.delta_ = float(middle if self.delta is None else self.delta)
-        return self._search_start(parts, start, self.delta_), self.delta_
+        return self._search_start(blocks, start, self.delta_), self.delta_
 
     def predict(self, X):
         """Number for each row, (n,)."""

@@ -737,15 +737,6 @@ def test_the_callback_sees_the_members_so_far(mode, base):
     assert len(seen) == model.n_iter_ > 5
 
 
-@pytest.mark.uncompiled
-def test_what_the_callback_sees_costs_no_more_each_round():
-    """Rounds add to arrays that have space for more: new ones are rare."""
-    found = set()
-    model = AdaBoost(n_estimators=1000, callback=lambda model, t, info: found.add(model.nodes_.base
-                     .ctypes.data)).fit(*blobs(60, 2, distance=0.2))  # fmt: skip
-    assert model.n_iter_ == 1000 and len(found) < 16
-
-
 def test_early_stopping_of_the_docstring():
     X, y = blobs(300, 3, distance=0.8)
     names = {"AdaBoostNC": AdaBoostNC, "X": X[:150], "y": y[:150]}
@@ -791,11 +782,11 @@ def naive_round(D, y, h, votes, t, lam):
     return D[h != y].sum(), alpha, new.sum(), np.maximum(new / new.sum(), 1e-100)
 
 
-def one_part(y, D, votes):
+def one_block(y, D, votes):
     """Rows in the midst of a run."""
-    parts = adaboost_nc.Parts(np.zeros((y.size, 1)), y, D)
-    vars(parts.parts[0]).update(D=D, votes=votes, P=np.empty(y.size))
-    return parts
+    block = adaboost_nc.SingleBlock(np.zeros((y.size, 1)), y, D)
+    vars(block).update(D=D, votes=votes, P=np.empty(y.size))
+    return block
 
 
 @pytest.mark.uncompiled
@@ -805,15 +796,15 @@ def test_weights_that_would_vanish_are_kept(lam):
     back soon once members are wrong there."""
     y, votes = np.array([1.0, 1, -1, -1, 1, -1]), np.zeros(6, dtype=np.int32)
     D, signs, low = np.full(6, 1 / 6), np.array([-1, 1], dtype=np.int8), 1.0
-    parts = one_part(y, D, votes)
+    block = one_block(y, D, votes)
     for t in range(1, 2001):
         h = np.where(np.arange(6) == 1 + t % 5, -y, y)
         if t > 1200:
             h[0] = -y[0]
         expected = naive_round(D, y, h, votes, t, lam)
         after = votes + h * (lam > 0)  # without a penalty they are not needed
-        parts.parts[0].node = (h > 0).astype(np.int32)
-        found = adaboost_nc._boost(parts, signs, t, lam, 1.0, 1)
+        block.node = (h > 0).astype(np.int32)
+        found = adaboost_nc._weigh_member(block, signs, t, lam, 1.0, 1)
         if not found[-1]:
             break
         assert_allclose(found[:3], expected[:3], rtol=1e-9)
@@ -843,9 +834,9 @@ def test_what_is_no_better_than_guessing(lam, p, D, useful):
     y, h = np.array([1.0, -1.0]), np.array([1, 1], dtype=np.int32)
     votes = np.where(np.array(p) == 1.0, 1, -1).astype(np.int32)
     before, D = votes.copy(), np.array(D) / sum(D)
-    start, signs, parts = D.copy(), np.array([-1, 1], dtype=np.int8), one_part(y, D, votes)
-    parts.parts[0].node = h
-    _, alpha, _, found = adaboost_nc._boost(parts, signs, 2, lam, 1.0, 1)
+    start, signs, block = D.copy(), np.array([-1, 1], dtype=np.int8), one_block(y, D, votes)
+    block.node = h
+    _, alpha, _, found = adaboost_nc._weigh_member(block, signs, 2, lam, 1.0, 1)
     assert found == useful
     if useful:
         assert alpha > 0 and D[1] > start[1] and (votes == before + (lam > 0)).all()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.bounds
 TIE = 1e-9  # splits whose gains differ by less than this part of their size are equally good
 RTOL = 1e-6  # of leaf values, gains and steps
 BOTH = (GradientBoosting, GradientBoostingRegressor)
-KINKED = ("absolute", "hinge")
+PIECEWISE_LINEAR = ("absolute", "hinge")
 
 
 # -- slow and obvious references ------------------------------------------------------------------
@@ -47,7 +47,7 @@ def naive_loss(loss, y, F, delta=1.0):
 
 def naive_start(loss, y, w, delta):
     """Constant with the least weighted loss."""
-    if loss in KINKED:
+    if loss in PIECEWISE_LINEAR:
         return naive_kink(loss, y, 0.0, w, np.ones(len(y)))
     low, high = (y.min(), y.max()) if loss in ("squared", "huber") else (-40.0, 40.0)
     return brentq(lambda c: w @ naive_loss(loss, y, c, delta)[1], low, high, xtol=1e-14)
@@ -201,10 +201,10 @@ def naive_boosting(model, X, y, w, tally):
         def settle(k, F=F):
             return naive_kink(loss, y[k], F[k], w[k], np.ones(len(k)))
 
-        settle = settle if loss in KINKED else None
+        settle = settle if loss in PIECEWISE_LINEAR else None
         tree, leaves = naive_tree(X, g, h, *limits, nodes, tally, settle)
         step, found = 1.0, model.weights_[t] / rate
-        if order == 1 and loss not in KINKED and np.abs(tree).max() > 1e-9:
+        if order == 1 and loss not in PIECEWISE_LINEAR and np.abs(tree).max() > 1e-9:
             endless = callable(loss) and isinstance(model, GradientBoosting)
             endless |= loss in ("log", "exponential")
             penalty = p["l2"] * leaves @ leaves if endless else 0.0
@@ -217,7 +217,7 @@ def naive_boosting(model, X, y, w, tally):
             assert ours <= least * (1 + 1e-9)
             if loss == "huber" or callable(loss):  # it need not be unique
                 step = found
-        elif order == 1 and loss not in KINKED:
+        elif order == 1 and loss not in PIECEWISE_LINEAR:
             step = found
         assert_allclose(found, step, rtol=RTOL)
         F = F + rate * step * tree
@@ -418,7 +418,7 @@ def naive_algorithm_2(model, base, loss, X, y, w, delta=1.0):
             alpha = 1.0
         else:
             h_t = member.fit(X, -g, sample_weight=w).predict(X)
-            if loss in KINKED:
+            if loss in PIECEWISE_LINEAR:
                 alpha = max(0.0, naive_kink(loss, y, F, w, h_t))
             else:
                 alpha = naive_step(loss, y, F, w, h_t, 0.0, delta)
@@ -465,14 +465,13 @@ def test_the_line_search_of_kinks_is_exact():
         y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
         F, step, w = rng.normal(size=n).round(1), rng.normal(size=n).round(1), rng.integers(1, 4, n)
         w = w.astype(float)
-        for loss in KINKED:
-            rows = gradient_boosting.ScoredRows(F, None, None, y, w)
-            found = gradient_boosting._best_step(loss, rows, step)
+        for loss in PIECEWISE_LINEAR:
+            found = gradient_boosting._best_step(loss, F, y, w, step)
             expected = naive_kink(loss, y, F, w, step)
             assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=f"{seed} {loss}")
 
 
-NAMED = [case for case in CASES if case[1] not in KINKED]
+NAMED = [case for case in CASES if case[1] not in PIECEWISE_LINEAR]
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), NAMED)
@@ -1135,7 +1134,7 @@ def test_leaves_are_those_of_the_rows_drawn(cls, loss, order):
     h = h if order == 2 else np.ones(100)
     for value in np.unique(tree):
         leaf = rows[tree[rows] == value]
-        if loss in KINKED:
+        if loss in PIECEWISE_LINEAR:
             expected = naive_kink(loss, y[leaf], start[leaf], w[leaf], np.ones(leaf.size))
         else:
             expected = -(w * g)[leaf].sum() / ((w * h)[leaf].sum() + 1.0)

@@ -63,7 +63,7 @@ each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def threads(monkeypatch):
     """Lets a model use any number of threads, also on little data and few processors."""
     for module in (adaboost_nc, gradient_boosting):
-        monkeypatch.setattr(module, "CELLS_A_THREAD", 1)
+        monkeypatch.setattr(module, "MIN_CELLS_PER_THREAD", 1)
         monkeypatch.setattr(module._Estimator, "_threads", lambda self: self.n_jobs)
 
 
@@ -138,19 +138,23 @@ def test_early_stopping_on_threads(threads):
 @pytest.mark.parametrize("module", [adaboost_nc, gradient_boosting])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bins_of_many_rows(module, weighted, monkeypatch):
-    """Above BIN_ROWS rows a sample decides, unless it has few values."""
-    monkeypatch.setattr(module, "BIN_ROWS", 100)
-    monkeypatch.setattr(gradient_boosting, "BIN_ROWS", 100)
+    """Above BIN_SAMPLE_ROWS rows a sample decides, unless it has few values."""
+    monkeypatch.setattr(module, "BIN_SAMPLE_ROWS", 100)
+    monkeypatch.setattr(gradient_boosting, "BIN_SAMPLE_ROWS", 100)
     X, _, weight = problem(1030, 6)
     X[:, 5] = np.where(np.arange(1030) % 50 == 7, X[:, 5], 0.0)  # the sample may see none of them
     weight = weight if weighted else None
     for max_bins in (3, 8, 256):
-        expected = module.bin_edges(X, max_bins, weight)
+        expected = module.bin_thresholds(X, max_bins, weight)
         blocks = Blocks(X, np.zeros(1030), [1, 400, 777], weight)
         for block in blocks.blocks:
             block.weight = block.sample_weight
-        weigh = ("weight", module.rounding(module.steady_sum(weight))) if weighted else (None, 0.0)
-        found = trees.block_edges(blocks, max_bins, weigh)
+        weigh = (
+            ("weight", module.grid_constant(module.reproducible_sum(weight)))
+            if weighted
+            else (None, 0.0)
+        )
+        found = trees.block_thresholds(blocks, max_bins, weigh)
         for one, other in zip(found, expected, strict=True):
             assert_array_equal(one, other)
         assert found[0].size == max_bins - 1

@@ -1,7 +1,7 @@
-"""Tests for the block `tree` that three solvers share; each runs on the copy of every file.
+"""Tests of the block `tree` that three solvers share, on the copy of gradient_boosting.py.
 
-How trees are grown is tested in the files' own tests, against references in plain Python and
-scikit-learn: the three use the block in different ways.
+How each method uses it is tested in the methods' own tests, against references in plain Python and
+scikit-learn.
 """
 
 import math
@@ -14,12 +14,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import adaboost_nc, bagging, gradient_boosting
 
-pytestmark = [
-    pytest.mark.bounds,
-    pytest.mark.parametrize(
-        "tree", [adaboost_nc, bagging, gradient_boosting], ids=lambda tree: tree.__name__[8:]
-    ),
-]
+pytestmark = pytest.mark.bounds
+tree = gradient_boosting
+each_module = pytest.mark.parametrize(
+    "module", [adaboost_nc, bagging, gradient_boosting], ids=lambda module: module.__name__[8:]
+)
+each_kind = pytest.mark.parametrize("l2", [None, 0.0])  # two classes, or derivatives
 D = 3  # features of the trees made here
 
 
@@ -53,60 +53,60 @@ def naive_edges(column, weight, bins):
     return [0.5 * (values[i] + values[i + 1]) for i in last]
 
 
-def naive_impurity(g, h, rules, low, high):
+def naive_impurity(g, h, params, low, high):
     """Impurity of rows of weight h times it, g being the difference of the classes' weights; with
     an l2 the least loss g v + (h + l2) v^2 / 2 of a value v within its bounds, and that value."""
-    if rules.l2 is not None:
-        v = min(max(-g / (h + rules.l2), low), high)
-        return g * v + 0.5 * (h + rules.l2) * v * v, v
+    if params.l2 is not None:
+        v = min(max(-g / (h + params.l2), low), high)
+        return g * v + 0.5 * (h + params.l2) * v * v, v
     shares = (h - g) / (2 * h), (h + g) / (2 * h)
-    if rules.criterion == 0:
+    if params.criterion == 0:
         return h * min(shares), -g / h
-    if rules.criterion == 1:
+    if params.criterion == 1:
         return h * (1 - sum(p * p for p in shares)), -g / h
     return -h * sum(p * math.log2(p) for p in shares if p > 0), -g / h
 
 
-def naive_cuts(X, rows, g, h, rules, low, high):
+def naive_cuts(X, rows, g, h, params, low, high):
     """The first best cut of each feature that has any: gain, entropy of the cut, who goes left."""
     found, total = {}, h[rows].sum()
-    parent, _ = naive_impurity(g[rows].sum(), total, rules, low, high)
+    parent, _ = naive_impurity(g[rows].sum(), total, params, low, high)
     for j in range(X.shape[1]):
         x, gap = X[rows, j], np.isnan(X[rows, j])
         for to_left in (False, True) if gap.any() else (False,):
             for cut in np.unique(x[~gap]):
                 left = np.where(gap, to_left, x <= cut)
                 sides = rows[left], rows[~left]
-                if min(map(len, sides)) < rules.min_leaf:
+                if min(map(len, sides)) < params.min_leaf:
                     continue
-                parts = [naive_impurity(g[s].sum(), h[s].sum(), rules, low, high) for s in sides]
+                parts = [naive_impurity(g[s].sum(), h[s].sum(), params, low, high) for s in sides]
                 if (
-                    rules.monotone is not None
-                    and rules.monotone[j] * (parts[1][1] - parts[0][1]) < 0
+                    params.monotone is not None
+                    and params.monotone[j] * (parts[1][1] - parts[0][1]) < 0
                 ):
                     continue
                 gain = parent - parts[0][0] - parts[1][0]
-                if gain > found.get(j, (0.0 if rules.l2 is not None else -1.0,))[0] + 1e-9:
+                if gain > found.get(j, (0.0 if params.l2 is not None else -1.0,))[0] + 1e-9:
                     share = h[sides[0]].sum() / total
                     entropy = -total * sum(p * math.log2(p) for p in (share, 1 - share))
                     found[j] = gain, entropy, left
     return found
 
 
-def certify(nodes, X, g, h, rules, k=0, rows=None, depth=0, low=-math.inf, high=math.inf):
+def certify(nodes, X, g, h, params, k=0, rows=None, depth=0, low=-math.inf, high=math.inf):
     """Every split of a finished tree is as good as any, and leaves have none left; returns the
     number of leaves."""
     rows = np.arange(len(X)) if rows is None else rows
-    node, cuts = nodes[k], naive_cuts(X, rows, g, h, rules, low, high)
+    node, cuts = nodes[k], naive_cuts(X, rows, g, h, params, low, high)
     scores = {j: gain for j, (gain, _, _) in cuts.items()}
-    if rules.criterion == 3:
+    if params.criterion == 3:
         mean = sum(scores.values()) / max(len(scores), 1)
         scores = {j: gain / cuts[j][1] for j, gain in scores.items() if gain >= mean - 1e-9}
     if node["child"] == 0:
-        is_pure = rules.l2 is None and abs(g[rows].sum()) == h[rows].sum()
-        is_last = depth == rules.max_depth or len(rows) < 2 * rules.min_leaf
-        assert is_pure or is_last or rules.max_leaves or not scores
-        value = naive_impurity(g[rows].sum(), h[rows].sum(), rules, low, high)[1]
+        is_pure = params.l2 is None and abs(g[rows].sum()) == h[rows].sum()
+        is_last = depth == params.max_depth or len(rows) < 2 * params.min_leaf
+        assert is_pure or is_last or params.max_leaves or not scores
+        value = naive_impurity(g[rows].sum(), h[rows].sum(), params, low, high)[1]
         assert math.isclose(node["value"], value, rel_tol=1e-9, abs_tol=1e-12)
         return 1
     j, x = int(node["feature"]), X[rows, node["feature"]]
@@ -115,22 +115,22 @@ def certify(nodes, X, g, h, rules, k=0, rows=None, depth=0, low=-math.inf, high=
     assert scores[j] >= max(scores.values()) - 1e-9
     assert math.isclose(node["gain"] * h.sum(), cuts[j][0], rel_tol=1e-9, abs_tol=1e-9)
     bounds = [(low, high), (low, high)]
-    sign = 0 if rules.monotone is None else rules.monotone[j]
+    sign = 0 if params.monotone is None else params.monotone[j]
     if sign:
-        values = [naive_impurity(g[rows[s]].sum(), h[rows[s]].sum(), rules, low, high)[1]
+        values = [naive_impurity(g[rows[s]].sum(), h[rows[s]].sum(), params, low, high)[1]
                   for s in (left, ~left)]  # fmt: skip
         middle = 0.5 * values[0] + 0.5 * values[1]
         bounds = [(low, middle), (middle, high)][::sign]
     pair = zip((left, ~left), bounds, strict=True)
-    return sum(certify(nodes, X, g, h, rules, node["child"] + side, rows[s], depth + 1, *ends)
+    return sum(certify(nodes, X, g, h, params, node["child"] + side, rows[s], depth + 1, *ends)
                for side, (s, ends) in enumerate(pair))  # fmt: skip
 
 
-def naive_pruned(nodes, shift, k=0):
+def naive_pruned(nodes, count_bits, k=0):
     """Nodes that are left below node k, and its errors on new rows by C4.5's estimate, the upper
     end of a 25 % interval; rows have weight 1."""
     node, z2 = nodes[k], 0.6744898**2
-    n = int(node["h"]) >> shift
+    n = int(node["h"]) >> count_bits
     wrong = (n - abs(int(node["g"]))) // 2
     if wrong == 0:
         alone = n * (1 - 0.25 ** (1 / n))
@@ -141,13 +141,13 @@ def naive_pruned(nodes, shift, k=0):
         alone = n * (f + z2 / 2 + math.sqrt(z2 * (f * (1 - f / n) + z2 / 4))) / (n + z2)
     if node["is_leaf"]:
         return {k}, alone
-    sides = [naive_pruned(nodes, shift, int(node["child"]) + side) for side in range(2)]
+    sides = [naive_pruned(nodes, count_bits, int(node["child"]) + side) for side in range(2)]
     below = sides[0][1] + sides[1][1]
     return ({k}, alone) if alone <= below else ({k} | sides[0][0] | sides[1][0], below)
 
 
-def random_trees(tree, sizes, seed, values):
-    """Trees of these odd numbers of nodes, in the form of `pack`; thresholds are some of values."""
+def random_trees(sizes, seed, values):
+    """Finished trees of these odd numbers of nodes; thresholds are some of values."""
     rng, parts = np.random.default_rng(seed), []
     for size in sizes:
         nodes, leaves, made = np.zeros(size, dtype=tree.NODE), [0], 1
@@ -170,24 +170,27 @@ def gapped(n, seed, share=0.3):
     return X
 
 
-def grower_of(tree, X, max_bins, weight=None, depth=3):
-    """A grower as the file uses it: for two classes, or for derivatives."""
-    l2 = 0.0 if tree is gradient_boosting else None
-    return tree.Grower(X, max_bins, tree.Rules(max_depth=depth, l2=l2), weight)
+def grower_of(X, max_bins, weight=None, depth=3, l2=None):
+    return tree.TreeGrower(X, max_bins, tree.TreeParams(max_depth=depth, l2=l2), weight)
 
 
-def grown(tree, X, y, max_bins, depth=3):
+def filled(grower, g, w=1):
+    """The grower, with gradients g and weights w of the rows."""
+    grad_hess, count_bits = grower.data.grad_hess, grower.data.count_bits
+    grad_hess[:, 0], grad_hess[:, 1] = g, (w << count_bits) + 1
+    return grower
+
+
+def grown(X, y, max_bins, depth, l2):
     """A tree on rows of weight 1, finished, and each row's node."""
-    grower = grower_of(tree, X, max_bins, depth=depth)
-    GH, shift = grower.data.GH, grower.data.shift
-    GH[:, 0], GH[:, 1] = np.where(y > 0, -1, 1), (1 << shift) + 1
+    grower = filled(grower_of(X, max_bins, depth=depth, l2=l2), np.where(y > 0, -1, 1))
     nodes = grower.grow()
-    return grower.pack([nodes])[0], grower.space.leaf.copy()
+    return grower.finalize([nodes])[0], grower.buffers.leaf.copy()
 
 
 # -- bins -----------------------------------------------------------------------------------------
 @pytest.mark.uncompiled
-def test_bins_are_quantiles_and_codes_count_thresholds(tree):
+def test_bins_are_quantiles_and_codes_count_thresholds():
     rng = np.random.default_rng(0)
     X = np.column_stack([
         rng.normal(size=5000), np.exp(3 * rng.normal(size=5000)), rng.integers(0, 7, 5000),
@@ -196,37 +199,37 @@ def test_bins_are_quantiles_and_codes_count_thresholds(tree):
     ])  # fmt: skip
     X[rng.random(X.shape) < 0.05] = np.nan
     for bins in (2, 10, 256):
-        grower = grower_of(tree, X, bins)
-        codes, n_codes = grower.data.codes, grower.data.n_codes
+        grower = grower_of(X, bins)
+        codes, n_bins = grower.data.X_binned, grower.data.n_bins_non_missing
         for j in range(X.shape[1]):
-            values, edges = X[:, j], grower.edges[j, : n_codes[j] - 1]
+            values, edges = X[:, j], grower.thresholds[j, : n_bins[j] - 1]
             known = ~np.isnan(values)
-            assert (np.diff(edges) > 0).all() and n_codes[j] <= bins - 1
-            assert (codes[~known, j] == n_codes[j]).all()
+            assert (np.diff(edges) > 0).all() and n_bins[j] <= bins - 1
+            assert (codes[~known, j] == n_bins[j]).all()
             expected = (values[known, None] > edges).sum(axis=1)
             assert_array_equal(codes[known, j], expected)
             if np.unique(values[known]).size < bins:
-                assert n_codes[j] == np.unique(values[known]).size
-        share = np.bincount(codes[:, 0])[: n_codes[0]] / 5000
+                assert n_bins[j] == np.unique(values[known]).size
+        share = np.bincount(codes[:, 0])[: n_bins[0]] / 5000
         assert share.max() < 1.2 / (bins - 1)
 
 
 @pytest.mark.uncompiled
-def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(tree, monkeypatch):
-    monkeypatch.setattr(tree, "BIN_ROWS", 50)
+def test_many_rows_are_binned_by_a_sample_but_no_rare_value_is_lost(monkeypatch):
+    monkeypatch.setattr(tree, "BIN_SAMPLE_ROWS", 50)
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 3, 2000), rng.normal(size=2000)]).astype(float)
     X[7] = 99.0, np.nan  # a value, a gap that the sample does not see
     for weight in (None, rng.random(2000) + 0.5):
-        first, second = tree.bin_edges(X, 32, weight)
+        first, second = tree.bin_thresholds(X, 32, weight)
         assert_array_equal(first, [0.5, 1.5, 50.5])
         assert 20 < len(second) <= 30
-    codes = grower_of(tree, X, 256).data.codes
+    codes = grower_of(X, 256).data.X_binned
     assert codes[7, 0] == 3 and codes[7, 1] == codes[:, 1].max()
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_bins_end_at_quantiles_of_the_weights(tree, seed):
+def test_bins_end_at_quantiles_of_the_weights(seed):
     rng = np.random.default_rng(seed)
     n, bins = int(rng.integers(20, 200)), int(rng.integers(2, 12))
     X = rng.normal(size=(n, 4)).round(1 if seed % 2 else 9)
@@ -235,45 +238,47 @@ def test_bins_end_at_quantiles_of_the_weights(tree, seed):
         X[rng.random(X.shape) < 0.2] = np.nan
     counts = rng.integers(0, 4, n)
     counts[0] = 1
-    weighted = tree.bin_edges(X, bins, 0.3 * counts)
-    repeated = tree.bin_edges(np.repeat(X, counts, axis=0), bins)
-    unit = tree.bin_edges(X, bins, np.ones(n))
+    weighted = tree.bin_thresholds(X, bins, 0.3 * counts)
+    repeated = tree.bin_thresholds(np.repeat(X, counts, axis=0), bins)
+    unit = tree.bin_thresholds(X, bins, np.ones(n))
     for j in range(4):
         assert_array_equal(weighted[j], naive_edges(X[:, j], counts.astype(float), bins))
         assert_array_equal(repeated[j], weighted[j])
-        assert_array_equal(unit[j], tree.bin_edges(X, bins)[j])
-    for given, found in zip(tree.bin_edges(X, None, 1.0 * counts), weighted, strict=True):
+        assert_array_equal(unit[j], tree.bin_thresholds(X, bins)[j])
+    for given, found in zip(tree.bin_thresholds(X, None, 1.0 * counts), weighted, strict=True):
         assert set(found) <= {*given}  # exact splits: all of the rows that there are
-    assert_array_equal(tree.bin_edges(X, None, 1.0 * counts)[0],
-                       tree.bin_edges(X[counts > 0], None)[0])  # fmt: skip
+    assert_array_equal(tree.bin_thresholds(X, None, 1.0 * counts)[0],
+                       tree.bin_thresholds(X[counts > 0], None)[0])  # fmt: skip
 
 
 # -- the order of the rows ------------------------------------------------------------------------
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(8))
-def test_a_steady_sum_is_exact_but_for_rounding_and_the_same_in_any_order(tree, seed):
+def test_a_steady_sum_is_exact_but_for_rounding_and_the_same_in_any_order(seed):
     rng = np.random.default_rng(seed)
     n, scale = int(rng.integers(1, 400)), 10.0 ** rng.uniform(-280, 280)
     x = scale * rng.normal(size=n) * np.exp(seed * rng.normal(size=n))
-    found = tree.steady_sum(x)
+    found = tree.reproducible_sum(x)
     assert abs(found - math.fsum(x)) <= 1e-15 * math.fsum(np.abs(x))
-    weight = tree.steady(np.abs(x))
+    weight = tree.round_to_grid(np.abs(x))
     assert_allclose(weight, np.abs(x), rtol=0, atol=1e-15 * np.abs(x).sum())
     for _ in range(20):
         order = rng.permutation(n)
-        assert tree.steady_sum(x[order]) == found
+        assert tree.reproducible_sum(x[order]) == found
         part = order[: n // 2 + 1]
         assert np.cumsum(weight[part])[-1] == weight[part] @ np.ones(part.size)
         assert weight[part].sum() == math.fsum(weight[part])
 
 
 @pytest.mark.uncompiled
-def test_steady_sums_of_none_zeros_and_numbers_without_a_sum(tree):
-    assert tree.steady_sum(np.zeros(0)) == tree.steady_sum(np.zeros(3)) == 0.0
-    assert tree.steady_sum(np.full(4, 5e-324)) == 4 * 5e-324
+def test_steady_sums_of_none_zeros_and_numbers_without_a_sum():
+    assert tree.reproducible_sum(np.zeros(0)) == tree.reproducible_sum(np.zeros(3)) == 0.0
+    assert tree.reproducible_sum(np.full(4, 5e-324)) == 4 * 5e-324
     with np.errstate(over="ignore", invalid="ignore"):  # compiled, it says nothing of these
-        assert tree.steady_sum(np.array([1e308, -1e308, 1.0])) == pytest.approx(1.0, abs=1e293)
-        assert not math.isfinite(tree.steady_sum(np.array([1.0, math.inf])))
+        assert tree.reproducible_sum(np.array([1e308, -1e308, 1.0])) == pytest.approx(
+            1.0, abs=1e293
+        )
+        assert not math.isfinite(tree.reproducible_sum(np.array([1.0, math.inf])))
 
 
 def tilted(y, f):
@@ -342,11 +347,11 @@ def bits(model):
     return [np.asarray(getattr(model, name)).tobytes() for name in names if hasattr(model, name)]
 
 
-def check_orders(tree, n, T, weighted):
+def check_orders(module, n, T, weighted):
     """Fits on rows in several orders are the same to the last bit."""
-    for seed, (kind, options) in enumerate(ROUNDS[tree]):
+    for seed, (kind, options) in enumerate(ROUNDS[module]):
         X, y, weight = rows_in_question(n, seed, kind)
-        model, found = getattr(tree, kind)(n_estimators=T, **options), []
+        model, found = getattr(module, kind)(n_estimators=T, **options), []
         rng = np.random.default_rng(seed)
         for order in (np.arange(n), rng.permutation(n), np.argsort(y, kind="stable")[::-1]):
             rows = (X[order], y[order], weight[order])
@@ -354,43 +359,48 @@ def check_orders(tree, n, T, weighted):
         assert model.nodes_.size > T and found[0] == found[1] == found[2], (kind, options)
 
 
+@each_module
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n", "T"), [(150, 30), (3001, 12)])
-def test_any_order_of_the_rows_gives_the_same_bits(tree, n, T, weighted):
-    check_orders(tree, n, T, weighted)
+def test_any_order_of_the_rows_gives_the_same_bits(module, n, T, weighted):
+    check_orders(module, n, T, weighted)
 
 
-def test_any_order_of_many_rows_gives_the_same_bits(tree):
-    check_orders(tree, 20_000, 3, True)
+@each_module
+def test_any_order_of_many_rows_gives_the_same_bits(module):
+    check_orders(module, 20_000, 3, True)
 
 
+@each_module
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("weighted", [False, True])
-def test_any_order_of_few_rows_gives_the_same_bits(tree, weighted):
-    check_orders(tree, 25, 3, weighted)
+def test_any_order_of_few_rows_gives_the_same_bits(module, weighted):
+    check_orders(module, 25, 3, weighted)
 
 
+@each_module
 @pytest.mark.uncompiled
-def test_sums_at_powers_of_two_do_not_hang_on_the_order(tree):
+def test_sums_at_powers_of_two_do_not_hang_on_the_order(module):
     """A third of 9 * 2^k rows is positive: the slopes of the log loss have sizes of a sum of 2^m,
     but for rounding, which decides what the units of the trees are."""
     X, _, _ = rows_in_question(72, 0, "")
     y, rng, found = np.arange(72) % 3 == 0, np.random.default_rng(0), set()
     for _ in range(12):
         order = rng.permutation(72)
-        model = type(MODELS[tree])(n_estimators=3)
-        options = {"mode": "reweight"} if tree is adaboost_nc else {}
-        options = {"bootstrap": False, "random_state": 0} if tree is bagging else options
+        model = type(MODELS[module])(n_estimators=3)
+        options = {"mode": "reweight"} if module is adaboost_nc else {}
+        options = {"bootstrap": False, "random_state": 0} if module is bagging else options
         model.set_params(**options)
         found.add(b"".join(bits(model.fit(X[order], y[order], np.full(72, 0.7)))))
     assert len(found) == 1
 
 
-def test_any_number_of_threads_gives_the_same_bits(tree):
+@each_module
+def test_any_number_of_threads_gives_the_same_bits(module):
     X, y, weight = rows_in_question(3000, 0, "")
-    options, outputs, fits = MODELS[tree].get_params(), [], []
+    options, outputs, fits = MODELS[module].get_params(), [], []
     for n_jobs in (1, 2, 8):
-        model = type(MODELS[tree])(**options | {"n_jobs": n_jobs}).fit(X, y, weight)
+        model = type(MODELS[module])(**options | {"n_jobs": n_jobs}).fit(X, y, weight)
         fits.append(bits(model))
         outputs.append([model.decision_function(X[:k]).tobytes() for k in (3000, 5, 1)])
     assert fits[0] == fits[1] == fits[2] and outputs[0] == outputs[1] == outputs[2]
@@ -398,7 +408,7 @@ def test_any_number_of_threads_gives_the_same_bits(tree):
 
 # -- nodes ----------------------------------------------------------------------------------------
 @pytest.mark.uncompiled
-def test_nodes_have_no_bytes_that_nothing_sets(tree):
+def test_nodes_have_no_bytes_that_nothing_sets():
     dtypes = [value for value in vars(tree).values() if isinstance(value, np.dtype)]
     assert {tree.NODE, tree.GROWING} <= set(dtypes)
     for dtype in dtypes:
@@ -413,14 +423,15 @@ MODELS = {
 SECRET = b"a text that another part of the program once held in memory "
 
 
-def test_equal_fits_are_equal_to_the_byte(tree):
+@each_module
+def test_equal_fits_are_equal_to_the_byte(module):
     """Whatever lies in freed memory: neither what is left of a text there gets into a model."""
     X, fits = gapped(400, 0, share=0.1), []
     y = np.nan_to_num(X).sum(axis=1) + np.random.default_rng(0).normal(size=400) > 0
     for text in (SECRET, bytes(len(SECRET)), SECRET[::-1]):
         planted = [bytearray(text * (size // len(text))) for size in range(200, 200_000, 250)]
         del planted
-        model = MODELS[tree].fit(X, y)
+        model = MODELS[module].fit(X, y)
         fits.append([value.tobytes() for value in vars(model).values() if hasattr(value, "dtype")])
         assert not any(text[:8] in part for part in fits[-1] if text[0])
     assert fits[0] == fits[1] == fits[2]
@@ -428,12 +439,13 @@ def test_equal_fits_are_equal_to_the_byte(tree):
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
-def test_known_against_missing_holds_for_larger_values_too(tree, max_bins):
+@each_kind
+def test_known_against_missing_holds_for_larger_values_too(max_bins, l2):
     """The largest value of the node is 10, that of all rows 60: 60 is known as well."""
     inside, outside = (1, 5, 10, np.nan, np.nan, np.nan), (1, 1, 5, 5, 10, 10, 20, 40, 60, np.nan)
     X = np.array([[0.0, value] for value in inside] + [[1.0, value] for value in outside])
     y = np.array([1, 1, 1, -1, -1, -1] + 10 * [-1])
-    nodes, _ = grown(tree, X, y, max_bins, depth=2)
+    nodes, _ = grown(X, y, max_bins, 2, l2)
     zero = np.zeros(1, dtype=np.int64)
     left = nodes[nodes[0]["child"]]
     assert nodes[0]["feature"] == 0 and left["feature"] == 1 and left["missing_left"] == 0
@@ -446,10 +458,11 @@ def test_known_against_missing_holds_for_larger_values_too(tree, max_bins):
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, 4, None])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_in_the_leaves_that_a_walk_finds(tree, seed, max_bins):
+@each_kind
+def test_rows_are_in_the_leaves_that_a_walk_finds(seed, max_bins, l2):
     rng, X = np.random.default_rng(seed), gapped(300, seed)
     y = np.where(np.isnan(X[:, 0]) ^ (np.nan_to_num(X[:, 1]) > 0) ^ (rng.random(300) < 0.1), 1, -1)
-    nodes, leaf = grown(tree, X, y, max_bins, depth=6)
+    nodes, leaf = grown(X, y, max_bins, 6, l2)
     nodes["value"] = np.arange(nodes.size)
     assert_array_equal(leaf, [naive_walk(nodes, 0, x) for x in X])
     assert nodes.size > 20
@@ -472,47 +485,44 @@ RULES = {
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("max_bins", [256, None])
-def test_every_split_is_a_best_one(tree, max_bins, name):
+def test_every_split_is_a_best_one(max_bins, name):
     """By brute force, on rows with gaps and whole weights; all rows, or a part of them."""
-    rng, rules = np.random.default_rng(3), tree.Rules(**RULES[name])
+    rng, params = np.random.default_rng(3), tree.TreeParams(**RULES[name])
     X = rng.normal(size=(90, D))
     y = np.where(X[:, 0] - 0.5 * X[:, 2] + rng.normal(size=90) > 0, 1, -1)
     X[rng.random(X.shape) < 0.1] = np.nan
-    grower, w = tree.Grower(X, max_bins, rules), rng.integers(1, 4, 90)
-    GH, shift = grower.data.GH, grower.data.shift
-    GH[:, 0], GH[:, 1] = -w * y, (w << shift) + 1
-    if rules.n_drawn is not None:
-        grower.space.draws[0][0] = 2**63 + 12345
+    w = rng.integers(1, 4, 90)
+    grower = filled(tree.TreeGrower(X, max_bins, params), -w * y, w)
+    if params.n_drawn is not None:
+        grower.buffers.draws[0][0] = 2**63 + 12345
     for rows in (None, np.flatnonzero(rng.random(90) < 0.7)):
         part = slice(None) if rows is None else rows
-        nodes = grower.pack([grower.grow(rows)])[0]
-        leaves = certify(nodes, X[part], -w[part] * y[part], w[part], rules)
+        nodes = grower.finalize([grower.grow(rows)])[0]
+        leaves = certify(nodes, X[part], -w[part] * y[part], w[part], params)
         assert 2 * leaves - 1 == len(nodes) > 2
-        assert leaves == 5 or rules.max_leaves is None
+        assert leaves == 5 or params.max_leaves is None
 
 
 @pytest.mark.uncompiled
-def test_pruning_is_by_the_estimated_errors(tree):
+def test_pruning_is_by_the_estimated_errors():
     X, rng = gapped(300, 5), np.random.default_rng(5)
     y = np.where(np.nan_to_num(X).sum(axis=1) + 2 * rng.normal(size=300) > 0, 1, -1)
-    grower = tree.Grower(X, 256, tree.Rules(criterion=2))
-    GH, shift = grower.data.GH, grower.data.shift
-    GH[:, 0], GH[:, 1] = -y, (1 << shift) + 1
-    nodes = grower.grow()
-    kept, _ = naive_pruned(nodes, shift)
+    grower = filled(tree.TreeGrower(X, 256, tree.TreeParams(criterion=2)), -y)
+    nodes, count_bits = grower.grow(), grower.data.count_bits
+    kept, _ = naive_pruned(nodes, count_bits)
     whole = nodes.copy()
-    tree.prune(nodes, shift)
-    assert set(np.flatnonzero(nodes["is_cut"] == 0).tolist()) == kept
+    tree.prune(nodes, count_bits)
+    assert set(np.flatnonzero(nodes["is_pruned"] == 0).tolist()) == kept
     assert 3 < len(kept) < 0.7 * len(nodes)
-    packed, starts = grower.pack([nodes])
-    assert len(packed) == starts[-1] == len(kept)
-    for k in np.flatnonzero(nodes["is_cut"]):  # a row of a node cut off votes as the one above
+    finished, starts = grower.finalize([nodes])
+    assert len(finished) == starts[-1] == len(kept)
+    for k in np.flatnonzero(nodes["is_pruned"]):  # a row of a node cut off votes as the one above
         above = next(a for a in range(k, -1, -1) if whole["child"][a] in (k, k - 1))
         assert nodes["g"][k] == nodes["g"][above] and nodes["is_leaf"][k]
 
 
 @pytest.mark.uncompiled
-def test_random_numbers_are_those_of_xorshift64_star(tree):
+def test_random_numbers_are_those_of_xorshift64_star():
     """Against Python's integers, which have as many bits as they need."""
     kernel = tree._random_below
     draw = njit(lambda state, m: kernel(state, m))  # Only kernels can call it.
@@ -527,17 +537,15 @@ def test_random_numbers_are_those_of_xorshift64_star(tree):
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
-def test_a_fork_is_a_grower_on_some_of_the_features(tree, max_bins):
+def test_a_fork_is_a_grower_on_some_of_the_features(max_bins):
     X, columns = gapped(200, 7), np.array([0, 2])
     y = np.where(np.nan_to_num(X).sum(axis=1) > 0, 1, -1)
-    rules = tree.Rules(max_depth=4, l2=1.0, monotone=np.array([1, -1, 1]))
-    whole = tree.Grower(X, max_bins, rules)
-    alone = tree.Grower(X[:, columns].copy(), max_bins, rules._replace(monotone=np.array([1, 1])))
-    trees = []
-    for grower in (whole.fork(columns), alone, whole.fork(), whole):
-        GH, shift = grower.data.GH, grower.data.shift
-        GH[:, 0], GH[:, 1] = -y, (1 << shift) + 1
-        trees.append(grower.pack([grower.grow()])[0])
+    params = tree.TreeParams(max_depth=4, l2=1.0, monotone=np.array([1, -1, 1]))
+    whole = tree.TreeGrower(X, max_bins, params)
+    fewer = params._replace(monotone=np.array([1, 1]))
+    alone = tree.TreeGrower(X[:, columns].copy(), max_bins, fewer)
+    growers = whole.fork(columns), alone, whole.fork(), whole
+    trees = [grower.finalize([filled(grower, -y).grow()])[0] for grower in growers]
     inner = trees[1]["child"] > 0
     trees[1]["feature"][inner] = columns[trees[1]["feature"][inner]]
     assert_array_equal(trees[0], trees[1])
@@ -548,13 +556,13 @@ def test_a_fork_is_a_grower_on_some_of_the_features(tree, max_bins):
 # -- prediction -----------------------------------------------------------------------------------
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("deep", [False, True])
-def test_sums_are_those_of_a_walk(tree, deep):
+def test_sums_are_those_of_a_walk(deep):
     """Both ways to add up trees, on both sides of the number of nodes that decides between them;
     gaps, values equal to thresholds, and numbers of rows that are no multiple of anything."""
-    X = gapped(tree.DEEP_ROWS + 13, 1)
-    sizes = [1, 3, 5, 41, 201, 2001, tree.DEEP - 2253] + deep * [1]
-    nodes, starts = random_trees(tree, sizes, 2, [*np.arange(-3, 4) / 2.0, np.inf])
-    assert nodes.size == tree.DEEP - 1 + deep
+    X = gapped(tree.CHUNK_ROWS + 13, 1)
+    sizes = [1, 3, 5, 41, 201, 2001, tree.DEEP_NODES - 2253] + deep * [1]
+    nodes, starts = random_trees(sizes, 2, [*np.arange(-3, 4) / 2.0, np.inf])
+    assert nodes.size == tree.DEEP_NODES - 1 + deep
     assert tree.check_trees(nodes, starts, D)
     weights = np.random.default_rng(3).normal(size=len(sizes))
     expected = np.zeros(len(X))
@@ -574,8 +582,8 @@ def test_sums_are_those_of_a_walk(tree, deep):
 
 # -- trees from files -----------------------------------------------------------------------------
 @pytest.mark.uncompiled
-def test_check_trees_knows_the_last_good_value_of_everything(tree):
-    nodes, starts = random_trees(tree, [5, 7, 1, 3], 0, [0.0])
+def test_check_trees_knows_the_last_good_value_of_everything():
+    nodes, starts = random_trees([5, 7, 1, 3], 0, [0.0])
     assert tree.check_trees(nodes, starts, D)
     assert not tree.check_trees(nodes, starts, nodes["feature"].max())  # one feature too few
     assert tree.check_trees(nodes, starts, int(nodes["feature"].max()) + 1)
@@ -605,8 +613,8 @@ def test_check_trees_knows_the_last_good_value_of_everything(tree):
 
 
 @pytest.mark.uncompiled
-def test_check_trees_knows_where_trees_start(tree):
-    nodes, starts = random_trees(tree, [5, 7, 3], 0, [0.0])
+def test_check_trees_knows_where_trees_start():
+    nodes, starts = random_trees([5, 7, 3], 0, [0.0])
     for bad in ([], [0], [15], [0, 14], [0, 16], [1, 15], [0, 5, 5, 15], [0, 12, 5, 15],
                 [0, -5, 15], [0, 5, 12, 15, 15], [[0, 5], [12, 15]]):  # fmt: skip
         assert not tree.check_trees(nodes, np.array(bad, dtype=np.int64), D)
@@ -621,12 +629,12 @@ def test_check_trees_knows_where_trees_start(tree):
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(5))
-def test_trees_that_pass_the_check_can_be_walked(tree, seed):
+def test_trees_that_pass_the_check_can_be_walked(seed):
     """Numbers at random in a few nodes: refused, or every walk ends inside its tree."""
     rng, passed = np.random.default_rng(seed), 0
     X = gapped(40, seed)
     for _ in range(60):
-        nodes, starts = random_trees(tree, [9, 1, 15], int(rng.integers(1 << 30)), [0.0, 1.0])
+        nodes, starts = random_trees([9, 1, 15], int(rng.integers(1 << 30)), [0.0, 1.0])
         for k in rng.integers(nodes.size, size=2):
             name = rng.choice(["child", "feature"])
             nodes[k][name] = rng.integers(-2, 17)

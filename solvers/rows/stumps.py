@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from ..cqboost import PIECE, _bin, _Pool, _stump_products, _stump_sum, _Stumps
+from ..cqboost import CHECK_CHUNK, _bin, _Pool, _stump_products, _stump_sum, _Stumps
 from . import ThreadBlocks
 from .checks import check_blocks
 
@@ -84,7 +84,7 @@ def _count(block):
 def _column_ends(block):
     """Minimum and maximum of each column, (d,) each. Reads X in aligned pieces: NumPy is slow on
     rows of a mapped file, which need not be aligned."""
-    ends, step = [], max(1, PIECE // block.X.shape[1])
+    ends, step = [], max(1, CHECK_CHUNK // block.X.shape[1])
     for start in range(0, len(block.X), step):
         piece = np.require(block.X[start : start + step], requirements="A")
         ends.append((piece.min(axis=0), piece.max(axis=0)))

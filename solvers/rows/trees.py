@@ -6,7 +6,15 @@ from functools import partial
 import numpy as np
 
 from .. import gradient_boosting as gb
-from ..gradient_boosting import Data, Grower, Rules, _add, _find, _open, _sums
+from ..gradient_boosting import (
+    BinnedData,
+    TreeGrower,
+    TreeParams,
+    _add,
+    _best_split,
+    _make_children,
+    _sums,
+)
 from . import kernels_on
 from .checks import check_blocks
 
@@ -20,7 +28,7 @@ ALL_LEFT = 256  # Above every code: a node without split sends its rows to itsel
 
 # -- trees level by level -----------------------------------------------------------------------
 @jit(nogil=True)
-def _route_and_add(codes, GH, node, split_table, table, l2, hist):
+def _route_and_add(codes, grad_hess, node, split_table, table, l2, hist):
     """Route each row to its new node, and add it to the histogram of that node, if it has one.
 
     split_table (nodes, 5): feature of the node's split, last code on the left, code of missing
@@ -33,7 +41,7 @@ def _route_and_add(codes, GH, node, split_table, table, l2, hist):
         for i in range(n):
             node[i] = 0
             for j in range(d):
-                _add(hist[0, j, codes[i, j]], GH[i, 0], GH[i, 1], l2)
+                _add(hist[0, j, codes[i, j]], grad_hess[i, 0], grad_hess[i, 1], l2)
         return
     for k in range(split_table.shape[0]):
         for c in range(table.shape[1]):
@@ -49,7 +57,7 @@ def _route_and_add(codes, GH, node, split_table, table, l2, hist):
             count += new & 1
         for a in range(count):
             i = ahead[a]
-            g, h, sums = GH[i, 0], GH[i, 1], hist[split_table[node[i], 4]]
+            g, h, sums = grad_hess[i, 0], grad_hess[i, 1], hist[split_table[node[i], 4]]
             for j in range(d):
                 _add(sums[j, codes[i, j]], g, h, l2)
 
@@ -67,17 +75,17 @@ def _walk(codes, node, split_table):
 
 
 @jit
-def _root(hist, shift, rules, nodes):
+def _root(hist, count_bits, rules, nodes):
     """Fill nodes[0], the root, from its histogram (d, bins, 2)."""
-    rules, root = Rules(*rules), nodes[0]
+    rules, root = TreeParams(*rules), nodes[0]
     root.g = root.h = 0
     for c in range(hist.shape[1]):
-        g, h = _sums(hist[0], c, shift, rules.l2)
+        g, h = _sums(hist[0], c, count_bits, rules.l2)
         root.g += g
         root.h += h
-    root.depth = root.child = root.is_cut = root.slot = 0
+    root.depth = root.child = root.is_pruned = root.slot = 0
     root.low, root.high = -math.inf, math.inf
-    weight = root.h >> shift
+    weight = root.h >> count_bits
     is_pure = rules.l2 is None and abs(root.g) == weight
     root.is_leaf = rules.max_depth == 0 or weight == 0 or is_pure
 
@@ -90,22 +98,22 @@ def _make_level(nodes, n_nodes, opened, free, data, rules, split_table, pairs):
     histogram in the pass. The larger child inherits the parent's slot in the store, the other one
     takes a free one. Returns the numbers of nodes, of pairs and of free slots left.
     """
-    data, rules = Data(*data), Rules(*rules)
+    data, rules = BinnedData(*data), TreeParams(*rules)
     n_pairs, n_free = 0, free.size
     for a in range(opened.size):
         node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
-        _open(node, left, right, data.shift, rules)
-        missing = data.n_codes[node.feature]
+        _make_children(node, left, right, data.count_bits, rules)
+        missing = data.n_bins_non_missing[node.feature]
         r = split_table[opened[a]]
-        r[0], r[1], r[3], r[4] = node.feature, node.code, node.child, -1
+        r[0], r[1], r[3], r[4] = node.feature, node.split_bin, node.child, -1
         r[2] = missing if node.missing_left == 1 else -1
         for k in (n_nodes, n_nodes + 1):
             r = split_table[k]
             r[0], r[1], r[2], r[3], r[4] = 0, ALL_LEFT, -1, k, -1
         n_nodes += 2
         if not (left.is_leaf and right.is_leaf):
-            mask = (1 << data.shift) - 1
+            mask = (1 << data.count_bits) - 1
             small = node.child + 1 * ((left.h & mask) > (right.h & mask))
             large = 2 * node.child + 1 - small
             n_free -= 1
@@ -123,7 +131,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
     The histogram of the larger sibling is the parent's, in its slot of the store, minus that of the
     smaller one. The root has no sibling.
     """
-    data, rules = Data(*data), Rules(*rules)
+    data, rules = BinnedData(*data), TreeParams(*rules)
     bins, found = space
     for a in range(pairs.shape[0]):
         small, large = pairs[a, 0], pairs[a, 1]
@@ -139,7 +147,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
         for k in (large, small):
             if k >= 0 and not nodes[k].is_leaf:
                 node = nodes[k]
-                _find(data, rules, node, None, bins, found, store, None, None, None)
+                _best_split(data, rules, node, None, bins, found, store, None, None)
                 node.is_leaf = node.gain < min_gain
 
 
@@ -161,22 +169,21 @@ def _depth_first(nodes, place):
 
 
 def _encode_block(block, bins):
-    """Store codes (n, d) of the rows; allocate GH (n, 2) and node (n,). Reads X."""
+    """Store codes (n, d) of the rows; allocate grad_hess (n, 2) and node (n,). Reads X."""
     codes = block.allocate("codes", block.X.shape, np.uint8)
-    block.allocate("GH", (len(codes), 2), np.int64)
+    block.allocate("grad_hess", (len(codes), 2), np.int64)
     block.allocate("node", len(codes), np.int32)
-    with np.errstate(over="ignore"):
-        gb._encode(block.X, tuple(bins), codes)
+    gb.bin_features(block.X, *bins, codes)
 
 
 def _block_histograms(block, split_table, l2, shape, fill=None):
     """Route the rows of a block; return its histograms (slots, d, bins, 2). fill, a function and
-    its further arguments, sets GH first."""
+    its further arguments, sets grad_hess first."""
     if fill is not None:
         fill[0](block, *fill[1:])
     hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(split_table) < 2**14 else np.int32
     table = np.empty((len(split_table), shape[2]), dtype=size)
-    _route_and_add(block.codes, block.GH, block.node, split_table, table, l2, hist)
+    _route_and_add(block.codes, block.grad_hess, block.node, split_table, table, l2, hist)
     return hist
 
 
@@ -185,11 +192,11 @@ def _walk_block(block, split_table):
     _walk(block.codes, block.node, split_table)
 
 
-def _edge_sample(block, n, weigh):
+def _threshold_sample(block, n, weigh):
     """Rows of the block that place thresholds, their weights, and True for each column with
     missing values. Reads X."""
     name, big = weigh
-    rows = np.arange(n) if n <= gb.BIN_ROWS else gb.sampled(n)
+    rows = np.arange(n) if n <= gb.BIN_SAMPLE_ROWS else gb.sampled_rows(n)
     low, high = np.searchsorted(rows, [block.start, block.start + len(block.X)])
     rows = rows[low:high] - block.start
     with np.errstate(over="ignore", invalid="ignore"):
@@ -206,13 +213,13 @@ def _value_weights(block, j, weigh):
     return values, np.diff(ends, prepend=0.0)
 
 
-def block_edges(blocks, max_bins, weigh, n_jobs=1):
-    """Thresholds of `bin_edges` for all blocks together.
+def block_thresholds(blocks, max_bins, weigh, n_jobs=1):
+    """Thresholds of `bin_thresholds` for all blocks together.
 
     weigh : name of the weights, or None, and the constant whose addition rounds them to a grid
     """
     n, each = blocks.shape[0], partial(blocks.map, n_jobs=n_jobs)
-    rows, weights, missing = zip(*each(_edge_sample, n, weigh), strict=True)
+    rows, weights, missing = zip(*each(_threshold_sample, n, weigh), strict=True)
 
     def whole(j):
         values, sums = map(np.concatenate, zip(*each(_value_weights, j, weigh), strict=True))
@@ -221,29 +228,31 @@ def block_edges(blocks, max_bins, weigh, n_jobs=1):
 
     weight = None if weigh[0] is None else np.concatenate(weights)
     args = np.concatenate(rows), weight, np.any(missing, axis=0), max_bins
-    return gb.place_edges(*args, whole if n > gb.BIN_ROWS else None, n_jobs)
+    return gb.place_thresholds(*args, whole if n > gb.BIN_SAMPLE_ROWS else None, n_jobs)
 
 
-class LevelwiseGrower(Grower):
-    """Grower of the trees of `Grower` on row blocks, level by level: one pass over the rows per
+class LevelwiseGrower(TreeGrower):
+    """Grower of the trees of `TreeGrower` on row blocks, level by level: one pass over the rows per
     level. Histograms are whole numbers: the trees are equal to the last bit.
 
-    blocks : store GH (n, 2), packed derivatives, and after `grow` the node (n,) of each row
+    blocks : store grad_hess (n, 2), packed derivatives, and after `grow` the node (n,) of each row
     place : after `grow`, the number in the tree of each of these nodes
     """
 
     def __init__(self, blocks, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
         (n, d), self.blocks, self.n_jobs = blocks.shape, blocks, n_jobs
-        bins = gb.bin_table(block_edges(blocks, max_bins, weigh, n_jobs))
-        self.edges, n_codes = bins.edges, bins.n_codes
+        bins = gb.pad_thresholds(block_thresholds(blocks, max_bins, weigh, n_jobs))
+        self.thresholds, n_codes = bins
         blocks.map_inplace(_encode_block, bins, n_jobs=n_jobs)
-        shift = n.bit_length()
-        self.full = 2.0 ** (gb.SUM_BITS - shift)
+        count_bits = n.bit_length()
+        self.full = 2.0 ** (gb.SUM_BITS - count_bits)
         none = np.empty((0, d), dtype=np.uint8)
-        self.data = Data(none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), shift)
-        self.rules = rules._replace(
+        self.data = BinnedData(
+            none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), count_bits
+        )
+        self.params = rules._replace(
             max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0, n_drawn=d, few=-1,
+            max_leaves=rules.max_leaves or 0, n_drawn=d,
         )  # fmt: skip
         self.columns = None
         self.shape = d, int(n_codes.max()) + 1, 2
@@ -252,13 +261,15 @@ class LevelwiseGrower(Grower):
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
 
     def grow(self, *fill):
-        """Grow a tree; return its nodes, as `Grower` does. fill : function that sets GH of a block,
-        and its further arguments."""
+        """Grow a tree; return its nodes, as `TreeGrower` does.
+
+        fill : function that sets grad_hess of a block, and its further arguments
+        """
         position, nodes = self.blocks.log_position(), np.zeros(63, dtype=gb.GROWING)
         split_table = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
         hist = self._send(split_table, 1, fill)
-        _root(hist[0], self.data.shift, tuple(self.rules), nodes)
-        min_gain = self.rules.min_decrease * float(nodes[0].h >> self.data.shift)
+        _root(hist[0], self.data.count_bits, tuple(self.params), nodes)
+        min_gain = self.params.min_decrease * float(nodes[0].h >> self.data.count_bits)
         self.free = np.arange(1, len(self.store))
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
@@ -268,7 +279,7 @@ class LevelwiseGrower(Grower):
             is_leaf = nodes["is_leaf"][found] == 1
             self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
             opened += found[~is_leaf].tolist()
-            if not opened or n_nodes == 2 * self.rules.max_leaves - 1:
+            if not opened or n_nodes == 2 * self.params.max_leaves - 1:
                 break
             chosen = self._choose(nodes, opened)
             if n_nodes + 2 * len(chosen) > len(nodes):
@@ -283,15 +294,16 @@ class LevelwiseGrower(Grower):
     def _split_table(self, nodes):
         """Split table (nodes, 5) of a whole tree, for `_walk`."""
         inner, split_table = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
-        missing = np.where(nodes["missing_left"] == 1, self.data.n_codes[nodes["feature"]], -1)
+        n_bins = self.data.n_bins_non_missing[nodes["feature"]]
         split_table[:, 0] = nodes["feature"]
-        split_table[:, 1] = np.where(inner, nodes["code"], ALL_LEFT)
-        split_table[:, 2], split_table[:, 3] = missing, nodes["child"]
+        split_table[:, 1] = np.where(inner, nodes["split_bin"], ALL_LEFT)
+        split_table[:, 2] = np.where(nodes["missing_left"] == 1, n_bins, -1)
+        split_table[:, 3] = nodes["child"]
         return split_table
 
     def _send(self, split_table, slots, fill=None):
         """Make one pass over all rows; return the histograms of all blocks together."""
-        args = _block_histograms, split_table, self.rules.l2, (slots, *self.shape), fill
+        args = _block_histograms, split_table, self.params.l2, (slots, *self.shape), fill
         first, *others = self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True)
         for hist in others:
             first += hist
@@ -299,7 +311,7 @@ class LevelwiseGrower(Grower):
 
     def _find(self, nodes, pairs, hist, min_gain):
         """Find the splits of new nodes; thread blocks share the work among their threads."""
-        args = tuple(self.data), tuple(self.rules), nodes
+        args = tuple(self.data), tuple(self.params), nodes
         more = hist, self.store, self.space, min_gain
         pool = getattr(self.blocks, "_pool", None)
         count = 1
@@ -315,7 +327,7 @@ class LevelwiseGrower(Grower):
         """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
         number of leaves is limited."""
         last = len(opened) - 1
-        if not self.rules.max_leaves:
+        if not self.params.max_leaves:
             chosen = opened[-self.most_open :]
             del opened[-self.most_open :]
             return np.array(chosen)
@@ -336,7 +348,7 @@ class LevelwiseGrower(Grower):
         split_table[:, 3], split_table[:, 4] = np.arange(len(split_table)), -1
         split_table = np.append(split_table, np.empty((2 * len(chosen), 5), np.int32), axis=0)
         pairs = np.empty((len(chosen), 3), dtype=np.int64)
-        args = tuple(self.data), tuple(self.rules), split_table, pairs
+        args = tuple(self.data), tuple(self.params), split_table, pairs
         n_nodes, n_pairs, n_free = _make_level(nodes, n_nodes, chosen, self.free, *args)
         barren = nodes["child"][chosen]
         barren = (nodes["is_leaf"][barren] & nodes["is_leaf"][barren + 1]) == 1
@@ -346,8 +358,8 @@ class LevelwiseGrower(Grower):
     def _in_order(self, nodes):
         """Return the nodes, numbered as by depth-first growth; set `place`."""
         self.place = np.arange(len(nodes))
-        if not self.rules.max_leaves and len(nodes) > 1:
-            child, mask = nodes["child"], (1 << self.data.shift) - 1
+        if not self.params.max_leaves and len(nodes) > 1:
+            child, mask = nodes["child"], (1 << self.data.count_bits) - 1
             rows = nodes["h"] & mask
             nodes["slot"] = child + (rows[child] > rows[np.minimum(child + 1, len(nodes) - 1)])
             _depth_first(nodes, self.place)
@@ -361,7 +373,7 @@ class LevelwiseGrower(Grower):
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Fit GradientBoosting or AdaBoostNC to row blocks; return the model."""
-    name, lacks, (n, d) = type(model).__name__, model._lacks(), blocks.shape
+    name, lacks, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
     if lacks:
         raise ValueError(f"{name}: on row blocks only sums over rows are known: set {lacks}")
     boosts = hasattr(model, "learning_rate")
