@@ -927,7 +927,10 @@ def test_class_weight():
     equal = AdaBoost(n_estimators=5, class_weight={-1.0: 1 / counts[0], np.int8(1): 1 / counts[1]})
     for model in (by_hand, given, equal.fit(X, y)):
         assert_allclose(model.decision_function(X), balanced.decision_function(X))
-    for bad, text in (({7: 1.0}, "names 7, y has -1, 1"), ({1: 0.0}, "positive factor, got {1: 0")):
+    for bad, text in (
+        ({7: 1.0}, "names .7., y has"),
+        ({1: 0.0}, "positive factor, got {1: 0"),
+    ):
         with pytest.raises(ValueError, match=text):
             AdaBoost(class_weight=bad).fit(X, y)
 
