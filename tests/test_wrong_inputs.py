@@ -11,7 +11,7 @@ from solvers.combine import Stacking, StackingRegressor, Voting, VotingRegressor
 from solvers.cqboost import CqBoost, MinCq
 from solvers.exrm import PSVM, ExRM
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
-from solvers.multiclass import ECOC
+from solvers.multiclass import ECOC, OneVsRest
 from tests.test_contract import estimators, every, make, table
 
 X, Y = table()
@@ -194,6 +194,15 @@ OWN = [  # Values that one class refuses, or that do not go together.
     (ECOC(code=np.zeros((4, 0))), "each column of code needs a class with 1"),
     (ECOC(n_columns=1), "two of 4 classes have the same word in a random code of 1 columns; r"),
     (ECOC(l2=0), "l2 must be a finite number > 0, got 0"),
+    (
+        ECOC(code="exhaustive"),
+        "12 classes has 2047 columns; use code='random'",
+        np.arange(120) % 12,
+    ),
+    (Stacking(), "at least 2 rows of each class", changed(FOUR, 0, 9)),
+    (Bagging(max_samples=6, bootstrap=False), "at most .* 5, got 6", Y, np.arange(120) < 5),
+    (StackingRegressor(), "cross-validation needs at least 2 rows", NUMBERS, np.arange(120) == 3),
+    (GradientBoostingRegressor(), "loss overflows; scale y", 1e149 * NUMBERS, np.full(120, 1e146)),
 ]
 
 
@@ -234,11 +243,12 @@ def test_wrong_parameters(cls):
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize(("model", "words"), OWN)
-def test_values_that_do_not_go_together(model, words):
+@pytest.mark.parametrize("case", OWN, ids=lambda case: f"{case[0]!r}, {case[1]}"[:60])
+def test_values_that_do_not_go_together(case):
+    model, words, *arguments = case
     y = FOUR if isinstance(model, ECOC) else NUMBERS if isinstance(model, REGRESSORS) else Y
     with pytest.raises(ValueError, match=f"^{type(model).__name__}: .*{words}"):
-        model.fit(X, y)
+        model.fit(X, *(arguments or [y]))
 
 
 @pytest.mark.uncompiled
@@ -260,6 +270,8 @@ def test_wrong_calls(cls):
 
 
 @pytest.mark.uncompiled
-def test_missing_values_are_for_trees():
+def test_missing_values_and_probabilities_are_not_for_all():
     with pytest.raises(ValueError, match="NaN or infinity.*: nan in row 3, column 2"):
         PSVM().fit(changed(X, (3, 2), np.nan), Y)
+    with pytest.raises(AttributeError, match=r"OneVsRest\(Calibrated\(base\)\) gives probabili"):
+        OneVsRest().fit(X, Y).predict_proba(X)  # noqa: B018
