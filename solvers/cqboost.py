@@ -1461,8 +1461,8 @@ class _Estimator:
         if not np.einsum("ij,ij", X, X) < MAX_ABS**2:  # It neither copies nor warns.
             is_valid = (np.abs(X) < MAX_ABS) | (np.isnan(X) & self._allow_nan)
             for i, k in np.argwhere(~is_valid)[:1]:
-                text = f"or X is too large: {X[i, k]} in row {i}, column {k}; fill or drop such"
-                self._require(False, f"X contains NaN or infinity, {text} cells, or scale X")
+                text = f"is too large or contains NaN or infinity: {X[i, k]} in row {i}, column {k}"
+                self._require(False, f"X {text}; fill or drop such cells, or scale X")
         d, name = X.shape[1], type(self).__name__
         if fitting:
             self.n_features_in_ = d
@@ -1531,7 +1531,8 @@ class _Estimator:
         is_continuous = K > 2 and classes.dtype.kind == "f" and (classes % 1 != 0).any()
         self._require(not is_continuous, f"Unknown label type: continuous, {shown} ...")
         text = "Only binary classification is supported. The type of the target is multiclass"
-        self._require(K == 2 or self._multi_class, f"{text}: {shown} ...; see OneVsRest")
+        is_valid = K == 2 or self._multi_class
+        self._require(is_valid, f"{text}: y has {K} classes, {shown} ...; see OneVsRest")
 
     def _class_factors(self, totals):
         """Factor per class from class_weight; totals (K,) are the weights of the classes."""
