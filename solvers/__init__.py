@@ -7,7 +7,7 @@ Checks    All of `check_estimator` pass but two, which are not meant for some me
           CqBoost, MDBoost, MinCq and LPBoost have no constant part. Weights that equal repeated
           rows to the last digit: AdaBoostNC, Bagging and BaggingRegressor draw rows (the last two
           pass where they do not), Stacking, Calibrated and votes that learn their weights deal them
-          to folds.
+          to folds; DRM and NuSVM pass with tol=1e-14.
 Weights   Tree methods that do not draw treat weights as repeated rows, and a weight of 0 as no row,
           to rounding, with min_samples_leaf=1 and without pruning, which count rows; above 100,000
           rows, up to where bins end. Calibrated uses weights for its function only, with a warning,

@@ -48,7 +48,7 @@ import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, wraps
 from typing import NamedTuple
 
@@ -62,33 +62,20 @@ NONZERO = 1e-300  # Replaces a divisor of 0.
 NEGLIGIBLE = 1e-10  # Relative size below which a change or a coefficient counts as 0.
 
 
-# >>> shared: jit 2
+# >>> shared: jit 3
 def jit(function=None, inner=False, **options):
     """Compile by njit with a disk cache, or without one if no folder is writable. Only kernels call
     `inner` kernels, which compile faster."""
-    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), True) if inner else {}
     if function is None:
-        return lambda f: jit(f, **options)
-    is_module = function.__module__ != "__main__"
+        return lambda f: jit(f, inner, **options)
+    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), inner)
+    options["error_model"] = "numpy"
     # The cache stores NamedTuples by module: each module name gets files of its own.
     function.__qualname__ = f"{function.__module__}.{function.__name__}"
     try:
-        kernel = njit(cache=is_module, error_model="numpy", **options)(function)
+        return njit(cache=function.__module__ != "__main__", **options)(function)
     except RuntimeError:
-        return njit(error_model="numpy", **options)(function)
-    for name in ("load_overload", "save_overload") if hasattr(kernel, "_cache") else ():
-        setattr(kernel._cache, name, _or_compile(kernel._cache)(getattr(kernel._cache, name)))
-    return kernel
-
-
-@contextmanager
-def _or_compile(cache):
-    """Ignore errors of Numba's cache (full disk, damaged files): the kernel is compiled anew."""
-    try:
-        yield
-    except Exception:
-        with suppress(OSError):
-            os.unlink(cache._cache_file._index_path)  # It may lead to data of an earlier version.
+        return njit(**options)(function)
 
 
 # <<< shared: jit
@@ -1200,15 +1187,13 @@ def _inverse_step_to_cone(x, dx):
     return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
 
 
-# >>> shared: estimator 6
+# >>> shared: estimator 7
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
-CHECK_CHUNK = 2**15  # Values per check; NumPy copies each chunk of a memory-mapped file.
-RANDOM = (np.random.RandomState, np.random.Generator)
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.
     "class_weight": "None, 'balanced' or a dict from class to positive factor",
     "n_jobs": "None, an integer >= 1 or an integer <= -1",
-    "random_state": "None, an integer >= 0, a RandomState or a Generator",
+    "random_state": "None, an integer >= 0 or a random generator",
     "callback": "None or a function",
 }
 RULE_TYPES = {  # Tests of the types in rules. All other words are values: None, 'scale'.
@@ -1218,8 +1203,7 @@ RULE_TYPES = {  # Tests of the types in rules. All other words are values: None,
     "an integer": lambda v: isinstance(v, (int, np.integer)),
     "a function": callable,
     "a dict from class to positive factor": lambda v: all(0 < f < MAX_ABS for f in v.values()),
-    "a RandomState": lambda v: isinstance(v, np.random.RandomState),
-    "a Generator": lambda v: isinstance(v, np.random.Generator),
+    "a random generator": lambda v: isinstance(v, (np.random.RandomState, np.random.Generator)),
     "an object with fit and predict": lambda v: callable(v.fit) and callable(v.predict),
 }
 
@@ -1246,27 +1230,23 @@ def restore_on_failure(fit):
 
 def satisfies(value, rule):
     """Return True if a value satisfies a rule such as "None or an integer from 2 to 256"."""
-    for is_type, limits in _alternatives(rule):
+    for kind, *limits in _alternatives(rule):
         with suppress(AttributeError, TypeError, ValueError):  # The value has another type.
-            if is_type(value) and all(compare(value, limit) for compare, limit in limits):
+            is_kind = RULE_TYPES[kind](value) if kind in RULE_TYPES else value == kind
+            pairs = zip(limits[::2], limits[1::2], strict=True)
+            if is_kind and all(LIMITS[sign](value, float(limit)) for sign, limit in pairs):
                 return True
     return False
 
 
 @cache
 def _alternatives(rule):
-    """Test of the type and pairs (comparison, limit) for each alternative of a rule."""
+    """Alternatives of a rule as lists: type or value, sign, limit, sign, limit."""
     if rule in RULE_TYPES:
-        return [(RULE_TYPES[rule], ())]
-    alternatives = []
+        return [[rule]]
     rule = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
-    for text in re.split(r", | or ", rule):
-        kind, *limits = re.split(r" (?:and )?(?=[<>])", text)
-        value = None if kind in RULE_TYPES else ast.literal_eval(kind)
-        is_type = RULE_TYPES.get(kind, lambda v, value=value: v == value)
-        pairs = [limit.split() for limit in limits]
-        alternatives.append((is_type, [(LIMITS[sign], float(end)) for sign, end in pairs]))
-    return alternatives
+    lists = [re.split(r" (?:and )?([<>]=?) ", text) for text in re.split(r", | or ", rule)]
+    return [[k if k in RULE_TYPES else ast.literal_eval(k), *limits] for k, *limits in lists]
 
 
 class _Estimator:
@@ -1307,11 +1287,10 @@ class _Estimator:
     def __sklearn_tags__(self):
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
-        kind, pairwise = self._estimator_type, getattr(self, "kernel", None) == "precomputed"
+        pairwise = getattr(self, "kernel", None) == "precomputed"
         inputs = InputTags(allow_nan=self._takes_nan(), pairwise=pairwise)
-        classes = ClassifierTags(multi_class=self._multi_class)
-        own = {f"{kind}_tags": classes if kind == "classifier" else RegressorTags()}
-        return Tags(kind, TargetTags(required=True), input_tags=inputs, **own)
+        own = None, ClassifierTags(multi_class=self._multi_class), RegressorTags()
+        return Tags(self._estimator_type, TargetTags(required=True), *own, input_tags=inputs)
 
     def _takes_nan(self):
         return self._allow_nan
@@ -1326,18 +1305,17 @@ class _Estimator:
 
     def _check_params(self):
         """Raise ValueError if a parameter does not satisfy its rule."""
-        common = {name: rule for name, rule in COMMON_RULES.items() if name in vars(self)}
-        for name, rule in (common | self._param_rules).items():
-            if not satisfies(value := getattr(self, name), rule):
-                self._require(False, f"{name} must be {rule}, got {value!r}")
+        for name, rule in (COMMON_RULES | self._param_rules).items():
+            value = getattr(self, name, None)  # None satisfies all common rules.
+            self._require(satisfies(value, rule), f"{name} must be {rule}, got {value!r}")
 
     def _seed(self):
         """Integer seed from random_state; drawn if that is a generator or None."""
         state = self.random_state
-        if isinstance(state, RANDOM):
-            is_new = isinstance(state, np.random.Generator)
-            return int(state.integers(2**63) if is_new else state.randint(2**31 - 1))
-        return np.random.SeedSequence().entropy if state is None else int(state)
+        if hasattr(state, "randint"):
+            return int(state.randint(2**31 - 1))
+        is_new = isinstance(state, np.random.Generator)
+        return int(state.integers(2**63)) if is_new else np.random.SeedSequence(state).entropy
 
     def _threads(self):
         """Number of threads from n_jobs, at most one per processor."""
@@ -1348,83 +1326,62 @@ class _Estimator:
     def _check_X(self, X, fitting=False):
         """X as a C-contiguous float64 matrix of finite numbers (NaN if _allow_nan)."""
         error = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", ValueError)
-        is_ready = fitting or self.__sklearn_is_fitted__()
-        self._require(is_ready, "this instance is not fitted yet; call fit", error)
-        names = getattr(X, "columns", ())
-        names = list(names) if all(isinstance(name, str) for name in names) else []
-        X = self._as_numbers(X)
-        self._require(X.ndim == 2, f"X must be a matrix, got {X.ndim}-d. Reshape your data")
-        empty = "feature" if len(X) else "sample"
-        self._require(X.size, f"0 {empty}(s) (shape={X.shape}) while a minimum of 1 is required.")
-        flat = X.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            chunks = (flat[i : i + CHECK_CHUNK] for i in range(0, flat.size, CHECK_CHUNK))
-            is_valid = sum(chunk @ chunk for chunk in chunks) < MAX_ABS**2
-        if not is_valid:  # One cell may be, or the sum is large.
-            is_valid = (np.abs(X) < MAX_ABS) | (np.isnan(X) & self._allow_nan)
-            for i, k in np.argwhere(~is_valid)[:1]:
-                fault = "is too large" if np.isfinite(X[i, k]) else "contains NaN or infinity"
-                text = f"X {fault}: {X[i, k]} in row {i}, column {k}"
-                self._require(False, f"{text}; fill or drop such cells, or scale X")
-        self._check_feature_names(names, X.shape[1], fitting)
-        return X
-
-    def _as_numbers(self, X):
-        """X as a C-contiguous float64 array; missing cells of a frame become NaN."""
+        self._require(fitting or self.__sklearn_is_fitted__(), "not fitted yet; call fit", error)
         self._require(not hasattr(X, "toarray"), "sparse X: pass X.toarray()", TypeError)
-        dtypes = np.ravel(getattr(X, "dtypes", ()))
-        if hasattr(X, "iloc") and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
+        names = list(getattr(X, "columns", ()))
+        names = names if all(isinstance(name, str) for name in names) else []
+        if any(hasattr(dtype, "na_value") for dtype in np.ravel(getattr(X, "dtypes", ()))):
             with suppress(TypeError, ValueError):
                 X = X.to_numpy(dtype=np.float64, na_value=np.nan)
         X = np.asarray(X)
         text = f"Complex data not supported, nor dates, got {X.dtype}; convert X to numbers"
         self._require(X.dtype.kind not in "cmM", text)
         try:
-            return np.ascontiguousarray(X, dtype=np.float64)
+            X = np.ascontiguousarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
             text = f"X must hold numbers; convert dates and texts, fill missing cells ({error})"
             raise type(error)(f"{type(self).__name__}: {text}") from None
-
-    def _check_feature_names(self, names, d, fitting):
-        """Set names and number of the features in fit, compare them with those of fit later."""
+        self._require(X.ndim == 2, f"X must be a matrix, got {X.ndim}-d. Reshape your data")
+        text = f"0 sample(s) or 0 feature(s) (shape={X.shape}) while a minimum of 1 is required."
+        self._require(X.size, text)
+        if not np.einsum("ij,ij", X, X) < MAX_ABS**2:  # It neither copies nor warns.
+            is_valid = (np.abs(X) < MAX_ABS) | (np.isnan(X) & self._allow_nan)
+            for i, k in np.argwhere(~is_valid)[:1]:
+                text = f"is too large or contains NaN or infinity: {X[i, k]} in row {i}, column {k}"
+                self._require(False, f"X {text}; fill or drop such cells, or scale X")
+        d, name = X.shape[1], type(self).__name__
         if fitting:
             self.n_features_in_ = d
             vars(self).update({"feature_names_in_": np.array(names, object)} if names else {})
-        expected, class_name = self.n_features_in_, type(self).__name__
         known = list(getattr(self, "feature_names_in_", ()))
         text = f"The feature names should match those that were passed during fit: {known[:9]}"
         self._require(not names or not known or names == known, text)
-        text = f"X has {d} features, but {class_name} is expecting {expected} features as input"
-        self._require(d == expected, text)
+        text = f"X has {d} features, but {name} is expecting {self.n_features_in_} features"
+        self._require(d == self.n_features_in_, f"{text} as input")
         if bool(names) != bool(known):
             has, was = ("has", "without") if names else ("does not have valid", "with")
-            text = f"X {has} feature names, but {class_name} was fitted {was} feature names"
-            warnings.warn(text, stacklevel=4)
+            text = f"X {has} feature names, but {name} was fitted {was} feature names"
+            warnings.warn(text, stacklevel=3)
+        return X
 
     def _check_y(self, y, n):
         """y as an array (n,) of labels of one kind, none of them missing."""
         y = np.asarray(y)
         self._require(y.shape in ((n,), (n, 1)), f"y must have shape ({n},), got {y.shape}")
-        y, is_given = y.ravel(), np.True_
-        if y.dtype.kind == "O":  # NaN and the missing values of pandas do not equal themselves.
+        y, kind = y.ravel(), y.dtype.kind
+        is_given = np.isfinite(y) if kind in "fmM" else np.True_
+        if kind == "O":  # NaN and the missing values of pandas do not equal themselves.
             is_given = np.array([v is not None and str(v == v) == "True" for v in y])
-        elif y.dtype.kind in "fmM":
-            is_given = np.isfinite(y)
         text = f"Input y contains NaN or infinity: row {is_given.argmin()} has no label; drop it"
         self._require(is_given.all(), text)
-        if y.dtype.kind == "O":
-            kinds = {isinstance(v, str) for v in y}
-            self._require(len(kinds) == 1, "y mixes texts and numbers; pass labels of one kind")
-            y = y if True in kinds else np.array(y.tolist())
-        return y
+        are_texts = {isinstance(v, str) for v in y} if kind == "O" else {True}
+        self._require(len(are_texts) == 1, "y mixes texts and numbers; pass labels of one kind")
+        return y if True in are_texts else np.array(y.tolist())
 
     def _check_weight(self, sample_weight, n):
         """Sample weights as a float64 array (n,); ones if there are none."""
-        if sample_weight is None:
-            return np.ones(n)
-        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            is_valid = weight.shape == (n,) and (weight >= 0).all() and 0 < weight.sum() < MAX_ABS
+        weight = np.ones(n) if sample_weight is None else np.array(sample_weight, np.float64)
+        is_valid = weight.shape == (n,) and weight.min() >= 0 and 0 < weight.max() < MAX_ABS / n
         text = f"sample_weight must be finite and >= 0, of shape ({n},); the sum of sample_weight"
         self._require(is_valid, f"{text} must be above zero and below {MAX_ABS:g}")
         return weight
@@ -1436,60 +1393,46 @@ class _Estimator:
         """X (n, d), y (n,) and sample weights (n,), checked."""
         self._require(y is not None, "requires y to be passed, but the target y is None")
         X = self._check_X(X, fitting=True)
-        y = np.asarray(y)
-        if y.shape == (len(X), 1):
-            text = "A column-vector y was passed when a 1d array was expected; pass y.ravel()"
+        if np.asarray(y).shape == (len(X), 1):
             kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", None)
-            warnings.warn(text, kind, stacklevel=5)
+            warnings.warn("A column-vector y was passed when a 1d array was expected", kind, 5)
         return X, self._check_y(y, len(X)), self._check_weight(sample_weight, len(X))
 
     def _check_fit(self, X, y, sample_weight):
-        """X, y and the sample weights times those of the classes, checked; sets classes_.
-
-        y becomes -1.0 and +1.0, or class indices if there may be more than two classes.
-        """
+        """X, y as -1.0 and +1.0 (class indices if _multi_class) and all weights; sets classes_."""
         X, y, weight = self._check_rows(X, y, sample_weight)
-        low, high = (y.min(), y.max()) if y.dtype.kind in "biuf" else (y[0], y[0])
-        classes, codes = np.array([low, high]), y == high
-        if low == high or not (codes | (y == low)).all():  # Texts, or not two numbers.
-            classes, codes = np.unique(y, return_inverse=True)
-        self._check_classes(classes)
-        self.classes_, codes = classes, codes.astype(np.intp)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._check_classes(self.classes_)
         if self.class_weight is not None:
-            totals = [math.fsum(weight[codes == k]) for k in range(classes.size)]
+            totals = [math.fsum(weight[codes == k]) for k in range(self.classes_.size)]
             weight = weight * self._class_factors(np.array(totals))[codes]
-        if self._is_weighted(sample_weight):
-            is_positive = (np.bincount(codes, weight) > 0).all()
-            self._require(is_positive, "the weights are zero on all rows of a class")
+        is_positive = (np.bincount(codes, weight) > 0).all()
+        self._require(is_positive, "the weights are zero on all rows of a class")
         return X, codes if self._multi_class else 2.0 * codes - 1.0, weight
 
     def _check_classes(self, classes):
         """Raise ValueError if these distinct labels are no classes, or too many."""
         K, shown = classes.size, ", ".join(map(str, classes[:5]))
         self._require(K > 1, f"needs two classes, y has only one class: {shown}")
-        if K > 2:
-            is_continuous = classes.dtype.kind == "f" and (classes != np.round(classes)).any()
-            text = "Only binary classification is supported. The type of the target is multiclass"
-            text = "Unknown label type: continuous" if is_continuous else text
-            is_valid = self._multi_class and not is_continuous
-            self._require(is_valid, f"{text}: y has {K} classes, {shown} ...; see OneVsRest")
+        is_continuous = K > 2 and classes.dtype.kind == "f" and (classes % 1 != 0).any()
+        self._require(not is_continuous, f"Unknown label type: continuous, {shown} ...")
+        text = "Only binary classification is supported. The type of the target is multiclass"
+        is_valid = K == 2 or self._multi_class
+        self._require(is_valid, f"{text}: y has {K} classes, {shown} ...; see OneVsRest")
 
     def _class_factors(self, totals):
         """Factor per class from class_weight; totals (K,) are the weights of the classes."""
         factors, known = self.class_weight, self.classes_.tolist()
-        if not isinstance(factors, dict):
-            with np.errstate(divide="ignore"):
-                return totals.sum() / (totals.size * totals)
-        for label in factors:
-            text = f"class_weight names {label!r}, y has {', '.join(map(repr, known))}"
-            self._require(label in known, text)
+        if factors == "balanced":
+            return totals.sum() / (totals.size * totals)
+        unknown = [label for label in factors if label not in known]
+        self._require(not unknown, f"class_weight names {unknown}, y has {known}")
         return np.array([factors.get(label, 1.0) for label in known], dtype=np.float64)
 
     def predict(self, X):
         """Class of each row; a decision of exactly 0 is the positive class."""
         decision = self.decision_function(X)
-        is_binary = decision.ndim == 1
-        return self.classes_[(decision >= 0).astype(np.intp) if is_binary else decision.argmax(1)]
+        return self.classes_[decision.argmax(1) if decision.ndim > 1 else (decision >= 0) * 1]
 
     def score(self, X, y, sample_weight=None):
         """Fraction of the rows whose predicted class is y."""
@@ -1501,13 +1444,11 @@ class _Estimator:
         """Record an iteration, print it if verbose, call the callback; True asks to stop."""
         self.n_iter_, self.objective_ = iteration, float(objective)
         self.trace_.append(self.objective_)
-        if "residual" in info:
-            self.residual_ = info["residual"]
+        self.residual_ = info.get("residual", getattr(self, "residual_", None))
         info = {"objective": self.objective_} | info
         if self.verbose:
-            values = [(name, value) for name, value in info.items() if value is not None]
-            texts = [f"  {k} {v:.9e}" if type(v) is float else f"  {k} {v}" for k, v in values]
-            print(f"{type(self).__name__} {iteration:5d}{''.join(texts)}")
+            values = [f"{k} {v:.9e}" if type(v) is float else f"{k} {v}" for k, v in info.items()]
+            print(f"{type(self).__name__} {iteration:5d}", *values, sep="  ")
         return self.callback is not None and bool(self.callback(self, iteration, info))
 
 

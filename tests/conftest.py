@@ -20,16 +20,6 @@ with contextlib.suppress(ImportError):  # Every run draws the same examples.
     settings.register_profile("repeatable", derandomize=True)
     settings.load_profile("repeatable")
 
-TREE_ERRORS = [  # Parameters of methods with trees that are refused, and what the error says.
-    ({"max_depth": 0}, "max_depth must be None or an integer >= 1, got 0"),
-    ({"criterion": "mse"}, "criterion must be one of 'error', 'gini', 'entropy', 'gain_ratio'"),
-    ({"min_samples_leaf": 0}, "min_samples_leaf must be an integer >= 1, got 0"),
-    ({"max_leaf_nodes": 1}, "max_leaf_nodes must be None or an integer >= 2, got 1"),
-    ({"min_impurity_decrease": -0.1}, "min_impurity_decrease must be a finite number >= 0"),
-    ({"prune": "yes"}, "prune must be True or False, got 'yes'"),
-    ({"max_bins": 257}, "max_bins must be None or an integer from 2 to 256, got 257"),
-]
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):

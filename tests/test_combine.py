@@ -1044,41 +1044,6 @@ def test_callbacks_of_regressors(model, capsys):
     assert vars(model) == before
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-def test_errors_of_regressors():
-    X, y = numbers()
-    bad = Fixed(np.where(np.arange(150) == 3, np.nan, 1.0), [0])
-    for model, text in (
-        (VotingRegressor([]), "members must be a list of regressors"),
-        (VotingRegressor("linear,bayes"), "members must be a list of regressors"),
-        (VotingRegressor([("a__b", "linear")]), "names differ and have no '__' in them"),
-        (VotingRegressor(weights=[1, 2, 3]), "2 members need as many weights: 3"),
-        (VotingRegressor(weights=[1, -2]), "weights must be None or finite numbers >= 0"),
-        (VotingRegressor(weights="log-odds"), "or one of 'inverse-error', 'covariance', got 'log-"),
-        (VotingRegressor(cv=1), "cv must be an integer >= 2"),
-        (VotingRegressor(prefit=True), "prefit=True needs fitted objects, not names"),
-        (VotingRegressor([bad], prefit=True), "Fixed predicts nan to nan; scale X and y"),
-        (VotingRegressor([Fixed(list("a") * 150, [0])], prefit=True), "not one number a row"),
-        (StackingRegressor([Fixed(np.ones((150, 2)), [0])], prefit=True), r"of shape \(150, 2\)"),
-        (StackingRegressor(meta="quadratic"), "meta must be 'linear' or an object"),
-        (StackingRegressor(tol=0), "tol must be a number > 0"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            model.fit(X, y)
-    for model in (VotingRegressor(weights="covariance"), StackingRegressor()):
-        with pytest.raises(ValueError, match="cross-validation needs at least 2 rows"):
-            model.fit(X, y, np.arange(150) == 3)
-    neighbors = pytest.importorskip("sklearn.neighbors").KNeighborsRegressor()
-    for model in (VotingRegressor([neighbors]), StackingRegressor([neighbors])):
-        assert model.fit(X, y).score(X, y) > 0.5
-        with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight in fit"):
-            model.fit(X, y, np.ones(150))
-        for wrong in (list("ab") * 75, np.full(150, np.inf), np.full(150, 1e150)):
-            with pytest.raises(ValueError, match="y must hold numbers|Input y contains"):
-                model.fit(X, wrong)
-
-
 def test_missing_values_are_the_business_of_regressors():
     X, y = numbers()
     X[::5, 1] = np.nan
@@ -1595,49 +1560,3 @@ def test_callback_stops_and_verbose_prints(capsys):
         assert model.n_iter_ == len(model.estimators_) == len(model.weights_) == 2
         assert_array_equal(model.predict(X), cls("linear,bayes").fit(X, y).predict(X))
         assert len(capsys.readouterr().out.splitlines()) == 2
-
-
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-def test_errors():
-    X, y = table(3)
-    for model, text in (
-        (Voting([]), "members must be a list of classifiers"),
-        (Voting("linear,svm"), "members must be a list of classifiers"),
-        (Voting([("a", 3)]), "members must be a list of classifiers"),
-        (Voting([("a", "svm")]), "members must be a list of classifiers"),
-        (Voting([(3, PSVM())]), "members must be a list of classifiers"),
-        (Voting([("", PSVM())]), r"pairs \(name, classifier\) whose names differ"),
-        (Voting([("a", PSVM()), ("a", PSVM())]), r"pairs \(name, classifier\) whose names differ"),
-        (Voting([("a__b", PSVM())]), "names differ and have no '__' in them"),
-        (Voting(("a", PSVM())), "members must be a list of classifiers"),
-        (Voting(None), "members must be a list of classifiers"),
-        (Voting(how="hard"), "how must be one of 'plurality', 'majority', 'soft', 'average'"),
-        (Voting(weights=[1, 2]), "3 members need as many weights"),
-        (Voting(weights=[1, -2, 1]), "weights must be None or finite numbers >= 0"),
-        (Voting(weights=[0, 0, 0]), "weights must be None or finite numbers >= 0"),
-        (Voting(weights=[1, np.nan, 1]), "weights must be None or finite numbers >= 0"),
-        (Voting(weights="covariance"), "or one of 'log-odds', 'inverse-error', got 'covariance'"),
-        (Voting(weights="log-odds", cv=1), "cv must be an integer >= 2"),
-        (Voting(how="majority"), "needs reject, a label for rows without a majority"),
-        (Voting(how="majority", reject="a"), "a text and no class of y, got 'a'"),
-        (Voting(how="majority", reject=-1), "a text and no class of y, got -1"),
-        (Voting(prefit=True), "prefit=True needs fitted objects, not names"),
-        (Stacking(meta="logistic"), "meta must be 'linear' or an object"),
-        (Stacking(cv=1), "cv must be an integer >= 2"),
-        (Stacking(cv=[(np.arange(9), np.arange(9, 150))]), "each of the 150 rows once"),
-        (Stacking(cv=[(np.arange(9, 151), np.arange(150))]), "training parts of cv must hold"),
-        (Stacking(cv=[(np.arange(-1, 9), np.arange(150))]), "training parts of cv must hold"),
-        (Stacking(cv=[(np.arange(0), np.arange(150))]), "training parts of cv must hold"),
-        (Calibrated("svm"), "base must be one of 'linear', 'bayes', 'centroid' or an object"),
-        (Calibrated(method="sigmoid"), "method must be one of 'platt', 'isotonic'"),
-        (Calibrated(), "Only binary classification"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            model.fit(X, y)
-    y[0] = "d"
-    with pytest.raises(ValueError, match="at least 2 rows of each class"):
-        Stacking().fit(X, y)
-    svm = pytest.importorskip("sklearn.svm").SVC(decision_function_shape="ovo")
-    with pytest.raises(ValueError, match=r"outputs of shape \(150, 6\), not one a class"):
-        Voting([svm], how="average").fit(X, y)

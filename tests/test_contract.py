@@ -107,6 +107,8 @@ NOT_FOR = {  # checks that are not meant for a method: why
     "Stacking": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
     "Calibrated": {"check_sample_weight_equivalence_on_dense_data": "rows are dealt to folds"},
 }
+UP_TO_TOL = {"DRM", "NuSVM"}
+NOT_FOR |= dict.fromkeys(UP_TO_TOL, {"check_sample_weight_equivalence_on_dense_data": "tol=1e-6"})
 
 
 @every
@@ -117,6 +119,8 @@ def test_check_estimator(cls):
         results = checks.check_estimator(
             cls(), on_skip=None, on_fail=None, expected_failed_checks=NOT_FOR.get(cls.__name__)
         )
+        if cls.__name__ in UP_TO_TOL:
+            checks.check_sample_weight_equivalence_on_dense_data(cls.__name__, cls(tol=1e-14))
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 50

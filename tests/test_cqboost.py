@@ -1050,39 +1050,6 @@ def test_without_highspy_and_without_osqp(monkeypatch):
         assert cls().fit(X, y).converged_  # auto needs OSQP only where the active set fails
 
 
-@uncompiled
-@pytest.mark.parametrize("cls", METHODS)
-def test_bad_parameters_are_named(cls):
-    X, y = blobs(30, 2)
-    cases = [
-        ({"voters": "trees"}, "voters must be one of stumps, rbf"),
-        ({"voters": []}, "voters must be"),
-        ({"voters": [1, 2]}, "voters must be"),
-        ({"n_thresholds": 0}, "n_thresholds must be an integer from 1 to 255, got 0"),
-        ({"n_thresholds": 256}, "n_thresholds must be"),
-        ({"gamma": -1.0}, "gamma must be"),
-        ({"eps": 0.0}, "eps must be a number > 0, got 0.0"),
-    ]
-    if cls in (CqBoost, MinCq):
-        cases += [
-            ({"mu": mu}, f"mu must be a number > 0 and <= 1, got {mu}") for mu in (0, -0.1, 2)
-        ]
-    if cls is MDBoost:
-        cases += [({"D": 0}, "D must be a finite number > 0, got 0"), ({"D": np.inf}, "D must be")]
-    if cls in (LPBoost, CGBoost):
-        cases += [({"C": -1}, "C must be a finite number > 0, got -1"), ({"C": "1"}, "C must be")]
-    if cls is not MinCq:
-        cases += [({"max_columns": 0}, "max_columns must be"), ({"complements": 3}, "complements")]
-    if cls is not LPBoost:
-        cases += [({"master": "simplex"}, "master must be one of 'auto', 'osqp'")]
-    for params, text in cases:
-        with pytest.raises(ValueError, match=f"^{cls.__name__}: {text}"):
-            cls(**params).fit(X, y)
-    model = cls().fit(X, y)
-    with pytest.raises(ValueError, match="y holds 0, which is none of the classes of fit: -1, 1"):
-        model.margins(X, np.where(y > 0, 1, 0))
-
-
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, CGBoost])
 def test_check_estimator_with_the_other_master(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")

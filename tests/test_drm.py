@@ -422,29 +422,6 @@ print(model.converged_, model.score(X[::7], y[::7]) > 0.8, len(y))
 
 
 # -- bad input ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"nu": 0}, "nu must be a finite number > 0, got 0"),
-        ({"nu": -0.5}, "nu must be"),
-        ({"mu": -1e-3}, "mu must be a finite number >= 0"),
-        ({"n_estimators": 0}, "n_estimators must be an integer >= 1"),
-        ({"gamma": 0}, "gamma must be 'mean_distance', 'scale' or a finite number > 0, got 0"),
-        ({"gamma": "auto"}, "gamma must be"),
-        ({"kernel": "sigmoid"}, "kernel must be one of 'rbf', 'linear', 'poly', 'precomputed'"),
-        ({"degree": 0}, "degree must be"),
-        ({"coef0": -1}, "coef0 must be"),
-        ({"cache_size": 0}, "cache_size must be"),
-        ({"solver": "smo"}, "solver must be one of 'auto', 'alternating'"),
-        ({"sampling": "bagging"}, "sampling must be"),
-    ],
-)
-def test_bad_parameters(params, message):
-    X, y = heart(20)
-    with pytest.raises(ValueError, match=message):
-        DRM(**params).fit(X, y)
-
-
 @uncompiled
 def test_bad_kernel_matrices():
     X, y = heart(40)

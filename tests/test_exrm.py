@@ -1045,32 +1045,6 @@ def test_no_member_has_both_classes():
     assert_allclose(model.objective_, 2 * 0.5**2 / 2)
 
 
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
-        ({"n_estimators": 0}, "ExRM: n_estimators must be an integer >= 1, got 0"),
-        ({"n_estimators": 2.5}, "n_estimators must be an integer >= 1, got 2.5"),
-        ({"p": 0.5}, "p must be a finite number >= 1, got 0.5"),
-        ({"p": "two"}, "p must be a finite number >= 1, got 'two'"),
-        ({"lam": 0}, "lam must be a finite number > 0, got 0"),
-        ({"lam": float("nan")}, "lam must be a finite number > 0, got nan"),
-        ({"beta": -1}, "beta must be a finite number >= 0, got -1"),
-        ({"sampling": "bagging"}, "sampling must be one of None, 'bootstrap', got 'bagging'"),
-        ({"kernel": "poly"}, "kernel must be one of 'linear', 'rbf', got 'poly'"),
-        ({"kernel": "rbf", "gamma": 0}, "gamma must be 'scale' or a finite number > 0, got 0"),
-        ({"kernel": "rbf", "n_landmarks": 0}, "n_landmarks must be an integer >= 1, got 0"),
-        ({"solver": "smo"}, "solver must be one of 'auto', 'alm', 'paper', got 'smo'"),
-        ({"solver": "paper", "rho": 1.0}, "rho must be a finite number > 1, got 1.0"),
-        ({"prox": "fast"}, "prox must be one of 'exact', 'reweighted', got 'fast'"),
-        ({"tol": 0}, "tol must be a number > 0, got 0"),
-        ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
-    ],
-)
-def test_parameter_errors(params, text):
-    with pytest.raises(ValueError, match=text.replace("(", r"\(")):
-        ExRM(**params).fit(*blobs(20, 2))
-
-
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("solver", ["auto", "alm"])
 def test_not_converged_warns(solver):

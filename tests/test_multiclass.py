@@ -555,39 +555,6 @@ def test_verbose_prints_a_line_a_column(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-def test_errors():
-    X, y = table(4)
-    for params, text in (
-        ({"base": "svm"}, "base must be 'linear' or an object"),
-        ({"code": "dense"}, "code must be 'random', 'exhaustive'"),
-        ({"code": [1, -1]}, "code must be 'random', 'exhaustive'"),
-        ({"code": np.ones((3, 2))}, "code has 3 rows, but y has 4 classes"),
-        ({"code": 2 * np.ones((4, 2))}, "-1, 0 and 1 only"),
-        ({"code": np.ones((4, 2))}, "needs a class with 1 and one with -1"),
-        ({"code": [[1], [1], [-1], [-1]]}, "two classes have the same row"),
-        ({"code": [[1, 1], [1, -1], [0, 0], [-1, 1]]}, "row 2 of code, of class c, is all zeros"),
-        ({"code": [[1, 0], [-1, 0], [1, 0], [0, 0]]}, "each column of code needs a class with 1"),
-        ({"code": np.zeros((4, 0))}, "each column of code needs a class with 1"),
-        ({"n_columns": 1}, "two of 4 classes have the same word in a random code of 1 columns; r"),
-        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict"),
-        ({"random_state": -1}, "random_state must be None, an integer >= 0, a RandomState or a"),
-        ({"n_columns": 0}, "n_columns must be None or an integer >= 1, got 0"),
-        ({"decoding": "soft"}, "decoding must be one of 'hinge', 'hamming'"),
-        ({"l2": 0}, "l2 must be a finite number > 0, got 0"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            ECOC(**params).fit(X, y)
-    X, y = np.random.default_rng(0).normal(size=(48, 2)), np.arange(48) % 12
-    with pytest.raises(ValueError, match="12 classes has 2047 columns; use code='random'"):
-        ECOC(code="exhaustive").fit(X, y)
-    with pytest.raises(
-        AttributeError, match=r"OneVsRest\(Calibrated\(base\)\) gives probabilities"
-    ):
-        OneVsRest().fit(X, y).predict_proba(X)  # noqa: B018
-
-
 def test_constant_columns_and_more_features_than_rows():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.ones(12), rng.normal(size=(12, 30))])

@@ -5,7 +5,6 @@ import inspect
 import os
 import sys
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,7 +250,7 @@ def test_class_weights_are_example_weights(cls):
     codes = (y == "yes").astype(int)
     for labels in ({0: 0.5, 1: 3.0}, {np.int64(0): 0.5, True: 3.0}):
         make(cls, class_weight=labels).fit(X, codes)
-    with pytest.raises(ValueError, match=r"class_weight names '1', y has 0, 1"):
+    with pytest.raises(ValueError, match=r"class_weight names ..1.., y has .0, 1"):
         make(cls, class_weight={"1": 2.0}).fit(X, codes)
     for wrong in ({"no": -1.0}, {"no": np.nan}, {"no": 0.0}, {"no": np.inf}):
         with pytest.raises(ValueError, match="dict from class to positive factor, got"):
@@ -402,19 +401,3 @@ def test_every_rule_can_be_read(cls):
             follow = sys.modules[cls.__module__].satisfies
             assert follow(parameter.default, rules[name]), name
             assert not follow(object(), rules[name]), name
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_damaged_cache_is_done_without(path, tmp_path):
-    """A call of the cache that fails returns None, so that Numba compiles; its index goes."""
-    module = importlib.import_module(f"solvers.{path.stem}")
-    if not hasattr(module, "_or_compile"):
-        pytest.skip("the file has no kernels")
-    index = tmp_path / "index"
-    cache = SimpleNamespace(_cache_file=SimpleNamespace(_index_path=str(index)))
-    load = module._or_compile(cache)(lambda value: 1 / value)
-    index.touch()
-    assert load(2) == 0.5 and index.exists()
-    assert load(0) is None and not index.exists()
-    assert load(0) is None and load(4) == 0.25

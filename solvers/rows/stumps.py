@@ -8,10 +8,11 @@ from functools import reduce
 
 import numpy as np
 
-from ..cqboost import CHECK_CHUNK, _bin, _Pool, _stump_products, _stump_sum, _Stumps
+from ..cqboost import _bin, _Pool, _stump_products, _stump_sum, _Stumps
 from . import ThreadBlocks
 from .checks import check_blocks
 
+MIN_MAX_CELLS = 2**15  # Cells whose minimum and maximum are computed at a time.
 MARGIN_ROWS = 8192  # Rows whose margins are held at a time.
 
 
@@ -84,7 +85,7 @@ def _count(block):
 def _column_ends(block):
     """Minimum and maximum of each column, (d,) each. Reads X in aligned pieces: NumPy is slow on
     rows of a mapped file, which need not be aligned."""
-    ends, step = [], max(1, CHECK_CHUNK // block.X.shape[1])
+    ends, step = [], max(1, MIN_MAX_CELLS // block.X.shape[1])
     for start in range(0, len(block.X), step):
         piece = np.require(block.X[start : start + step], requirements="A")
         ends.append((piece.min(axis=0), piece.max(axis=0)))
