@@ -257,7 +257,7 @@ def test_parts_that_do_not_fit():
 
 def test_wrong_directories(tmp_path):
     made, _ = parts()
-    with pytest.raises(DataError, match="holds no parts; they are .npz, CSV"):
+    with pytest.raises(DataError, match="holds no data files; they are .npz, CSV"):
         blocks(tmp_path)
     write(tmp_path, made)
     (tmp_path / "_SUCCESS").write_text("")
@@ -270,12 +270,12 @@ def test_wrong_directories(tmp_path):
     with pytest.raises(DataError, match="part8.npz: not an .npz file of plain arrays"):
         blocks(tmp_path)
     (tmp_path / "part8.npz").rename(tmp_path / "part8.parquet")
-    with pytest.raises(DataError, match="part8.parquet: is no part that can be read; move it"):
+    with pytest.raises(DataError, match="part8.parquet: is no data file that can be read; move it"):
         blocks(tmp_path)
     (tmp_path / "part8.parquet").rename(tmp_path / "part8.csv")
     with pytest.raises(DataError, match="holds .npz files and text"):
         blocks(tmp_path)
-    with pytest.raises(DataError, match="npz parts are read in one way only; leave out label"):
+    with pytest.raises(DataError, match="npz files are read in one way only; leave out label"):
         blocks(write(tmp_path / "other", made), label="class")
 
 
@@ -284,19 +284,19 @@ def test_wrong_text(tmp_path):
     first.write_text("x,color,class\n1,red,a\n2,blue,b\n")
     second.write_text("x,color,class\n1,red,a\n2,green,b\n")
     text = (
-        "part2.csv, line 3, column 'color': 'green' is not in the first part, which has blue, red"
+        "part2.csv, line 3, column 'color': 'green' is not in the first file, which has blue, red"
     )
     with pytest.raises(DataError, match=text):
         blocks(tmp_path)
     second.write_text("x,color\n1,red\n2,blue\n")
-    with pytest.raises(DataError, match="part2.csv: has no labels, as the first part has"):
+    with pytest.raises(DataError, match="part2.csv: has no labels, as the first file has"):
         blocks(tmp_path)
     second.write_text("x,class\n1,a\n")
     with pytest.raises(DataError, match="part2.csv: lacks columns used in training: color"):
         blocks(tmp_path)
     second.unlink()
     first.write_text("x,color,class\n1,red,a\n2,blue,a\n")
-    with pytest.raises(DataError, match="part1.csv and the other parts: only one class, a; two"):
+    with pytest.raises(DataError, match="part1.csv and the other files: only one class, a; two"):
         blocks(tmp_path)
     first.write_text("x,class\n" + "".join(f"1,{k}.5\n" for k in range(30)))
     with pytest.raises(DataError, match="30 distinct labels look like a regression target"):

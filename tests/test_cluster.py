@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from perf.study import compare, methods, workers
+from perf.study.cluster import run
 from perf.study.store import NAME, Store
 from solvers.rows import cluster
 from tests.test_compare import ROOT, alive, by_key, children, kept, main, size, start, wait_for
@@ -91,11 +92,11 @@ def test_a_scheduler_gives_the_same_bits(pair):
         return [{k: v for k, v in one.items() if "seconds" not in k} for one in records]
 
     assert timeless(here) == timeless(there)
-    assert list(cluster.run([], "tcp://127.0.0.1:1")) == []
+    assert list(run([], "tcp://127.0.0.1:1")) == []
 
 
 def test_workers_get_one_cell_at_a_time(pair, tmp_path):
-    records = cluster.run(notes(tmp_path / "log", 1000), pair)
+    records = run(notes(tmp_path / "log", 1000), pair)
     for _ in range(10):
         next(records)
     records.close()
@@ -138,7 +139,7 @@ def test_a_dead_worker_loses_only_its_cell(tmp_path):
     with scheduler(tmp_path) as (_, address), worker(address), worker(address):
         with cluster.connect(address) as client:
             client.wait_for_workers(2, timeout=SECONDS)
-        for record in cluster.run(steps, address):
+        for record in run(steps, address):
             found.append(record["number"])
             running = [pid for what, number, pid in noted(log) if (what, number) == ("begin", 5)]
             if running and not victims:
@@ -184,7 +185,7 @@ def test_a_killed_local_worker_is_replaced(tmp_path):
 def test_a_cell_in_which_workers_die_fails(tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 1)
     good, bad = notes(tmp_path / "log", 6), notes(tmp_path / "log", 1, die=True)
-    records = list(cluster.run([*bad, *good], "local:2"))
+    records = list(run([*bad, *good], "local:2"))
     (failed,) = (record for record in records if "failure" in record)
     text = "2 workers, one after another, died in tests.steps:note, perhaps for lack of memory"
     assert failed["failure"].startswith(text) and failed["arguments"]["die"]
@@ -195,7 +196,7 @@ def test_a_cell_in_which_workers_die_fails(tmp_path, monkeypatch):
 
 def test_workers_that_die_every_time_end_the_run(tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
-    records = cluster.run(notes(tmp_path / "log", 100, die=True), "local:2")
+    records = run(notes(tmp_path / "log", 100, die=True), "local:2")
     with pytest.raises(ChildProcessError, match="a worker died in .*the same command goes on"):
         for record in records:
             assert "failure" in record
@@ -213,9 +214,9 @@ def test_a_cluster_that_cannot_be_closed_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed.process.AsyncProcess, "join", refuse)
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
     with pytest.raises(ChildProcessError, match="a worker died in"):
-        list(cluster.run(notes(tmp_path / "log", 100, die=True), "local:2"))
+        list(run(notes(tmp_path / "log", 100, die=True), "local:2"))
     assert set(multiprocessing.active_children()) <= set(before)
-    assert [record["number"] for record in cluster.run(notes(tmp_path / "b", 1), "local:1")] == [0]
+    assert [record["number"] for record in run(notes(tmp_path / "b", 1), "local:1")] == [0]
     assert set(multiprocessing.active_children()) <= set(before)
 
 
@@ -280,13 +281,13 @@ def test_no_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     with scheduler(tmp_path) as (_, address):
         with pytest.raises(ChildProcessError, match=r"has had no workers for 0.5 s; start workers"):
-            list(cluster.run(notes(tmp_path / "log", 2), address))
+            list(run(notes(tmp_path / "log", 2), address))
 
 
 def test_the_last_worker_goes_away(tmp_path, monkeypatch):
     log, steps = tmp_path / "log", notes(tmp_path / "log", 4, seconds=0.1)
     with scheduler(tmp_path) as (_, address), worker(address) as process:
-        records = cluster.run(steps, address)
+        records = run(steps, address)
         assert next(records)["number"] == 0
         process.kill()
         monkeypatch.setattr(cluster, "PATIENCE", 0.5)
@@ -318,7 +319,7 @@ def test_workers_that_differ(case, tmp_path):
     }
     with scheduler(tmp_path) as (_, address), worker(address, cwd=home, **more):
         with pytest.raises((ValueError, ChildProcessError), match=text[case]):
-            list(cluster.run(notes(tmp_path / "log", 3), address))
+            list(run(notes(tmp_path / "log", 3), address))
     assert noted(tmp_path / "log") == []
 
 
@@ -327,7 +328,7 @@ def test_late_workers_are_asked_by_their_tasks(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.Workers, "admit", lambda self, ours: ours.update(numpy="0.1"))
     text = r"tests.steps:note could not be run: ValueError: worker tcp.* has numpy .* and not 0.1;"
     with pytest.raises(ChildProcessError, match=text):
-        list(cluster.run(notes(tmp_path / "log", 3), pair))
+        list(run(notes(tmp_path / "log", 3), pair))
     assert noted(tmp_path / "log") == []
 
 
