@@ -7,7 +7,7 @@
 
 Files are CSV and its relatives, LIBSVM text, both plain or gzipped, and .npz with arrays X and y.
 `blocks` makes row blocks, for fits on more rows than memory holds: of arrays, a directory, or Dask.
-Every bad input raises DataError with one line that says what is wrong, where, and what to do.
+Every bad input raises DataError with one line: the place, the error, and a remedy.
 """
 
 import codecs
@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.rows import local, remote, sources
+from solvers.rows import local, remote
 from solvers.rows.local import DataError
 
 DATA = Path(__file__).with_name("data")
@@ -59,7 +59,7 @@ def load(
     label : name or number (from 0; negative from the end) of the label column; a name wins over a
         number. None: the column called label, class, target or y, else the last one.
     positive : positive class; if there are more than two, the others are merged into "rest".
-    schema : `schema` of the training set; the columns are encoded in the same way. They are found
+    schema : `schema` of the training set; the columns are encoded as there. They are found
         by name if the header has them, else by position; the label may be absent.
     drop : names or numbers, as of `label`, of columns to leave out. With a schema, the columns
         dropped in training have to be repeated only if the file has no header.
@@ -76,20 +76,21 @@ def load(
     reading = {"encoding": encoding, "decimal": decimal, "delimiter": delimiter}
     _check_reading(**reading)
     base, rule = _split_rule(name_or_path)
-    path, name, categorical = _path(base), base, ""
+    path, name = _path(base), base
     if path is None:
         generated = _generated(base)
         table = _array_table(base, generated.X, generated.y)
     elif known := _aliases().get(base.lower()):
-        name, categorical = known, _index()[known]["categorical_columns"]
+        name = known
         _check_builtin(path, known)
         table = _open(_File(path, delimiter=","), label, schema, drop)
+        table.categorical = _index()[known]["categorical_columns"]
     else:
         name = _stem(path)
         table = _open(_File(path, **reading), label, schema, drop)
     if rule:
         name = f"{name}:{'-vs-'.join(rule)}"
-    data = _dataset(table, name, label, positive, schema, drop, rule, categorical)
+    data = _dataset(table, name, label, positive, schema, drop, rule)
     dropped = [table.names[j] for j in sorted(table.dropped)]
     return replace(data, reading={"drop": dropped, **reading})
 
@@ -156,7 +157,7 @@ def _path(base):
     except (OSError, ValueError):  # absent, or not a valid name
         near = _nearest(base, [*_aliases(), *_extra_sets(), "gaussians", "linear:NxD"])
         hint = "`python cli.py datasets` lists the sets"
-        raise DataError(f"{_cut(base)}: neither a file nor a data set{near}; {hint}") from None
+        raise DataError(f"{_short(base)}: neither a file nor a data set{near}; {hint}") from None
     if not os.path.isfile(path):
         raise DataError(f"{path}: a directory or a pipe; give a file")
     return path
@@ -227,10 +228,10 @@ def _nearest(word, options):
 def _listing(items, limit=12):
     items = list(items)
     more = [f"... ({len(items)} in all)"] if len(items) > limit else []
-    return ", ".join([_cut(item) for item in items[:limit]] + more)
+    return ", ".join([_short(item) for item in items[:limit]] + more)
 
 
-def _cut(text, limit=100):
+def _short(text, limit=100):
     """Abbreviate a text for a message, in one line."""
     text = re.sub(r"\s+", " ", text)
     return text if len(text) <= limit else f"{text[:limit]}..."
@@ -277,6 +278,7 @@ class _Table:
     unit: str = "line"
     notes: list[str] = field(default_factory=list)
     dropped: set[int] = field(default_factory=set)
+    categorical: str = ""  # Names of columns whose numbers are categories; "*" means all.
     columns: list = field(default_factory=list)
     lines: Sequence = ()
     matrix: np.ndarray | None = None
@@ -284,8 +286,8 @@ class _Table:
     def read(self, text):
         self.columns, self.lines, self.matrix = self.source(text, self.dropped)
 
-    def keep(self, rows):
-        """Drop all rows but those in the list `rows`."""
+    def select_rows(self, rows):
+        """Drop all rows except those in the list `rows`."""
         numbers = iter((matrix := self.matrix[rows]).T)
         self.columns = [
             next(numbers) if isinstance(column, np.ndarray) else [column[i] for i in rows if column]
@@ -293,13 +295,13 @@ class _Table:
         ]
         self.lines, self.matrix = np.asarray(self.lines)[rows], matrix
 
-    def kept(self):
+    def used(self):
         """Return the numbers of the columns that are not dropped."""
         return [j for j in range(len(self.names)) if j not in self.dropped]
 
     def error(self, j, problem, row=None):
         place = "" if row is None else f", {self.unit} {self.lines[row]}"
-        return DataError(f"{self.where}{place}, column {_cut(self.names[j])!r}: {problem}")
+        return DataError(f"{self.where}{place}, column {_short(self.names[j])!r}: {problem}")
 
 
 def _check_reading(encoding, decimal, delimiter):
@@ -313,7 +315,7 @@ def _check_reading(encoding, decimal, delimiter):
         raise DataError(f"load: --decimal must be '.' or ',', got {decimal!r}")
     good = r"[^\w\"\r\n\0.+-]|_"
     if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(good, delimiter)):
-        known = "one character, no quote or part of a number, such as ; or |"
+        known = "one character, no quote, digit, sign or point, such as ; or |"
         raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
     if delimiter == decimal:
         raise DataError("load: --decimal and --delimiter must differ, got ',' for both")
@@ -382,7 +384,7 @@ def _lines(file) -> Iterator[str]:
             yield line
 
 
-def _check_size(where, n, d, hint="keep fewer rows or columns"):
+def _check_size(where, n, d, hint="use fewer rows or columns"):
     """Raise DataError if a table (n, d) would be too large."""
     if d > MAX_COLUMNS or n * d > MAX_CELLS:
         size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
@@ -502,11 +504,11 @@ def _parse(file, header, width, text, dropped):
     numeric = [j for j in range(width) if j not in text | dropped]
     try:
         chunks = [*_fast_chunks(file, header, width, numeric, text)]
-    except ValueError:
+    except (ImportError, ValueError):
         try:
             chunks = [*_csv_chunks(file, header, width, numeric, text)]
-        except _TextColumns as found:
-            return _parse(file, header, width, text | found.args[0], dropped)
+        except _TextColumns as others:
+            return _parse(file, header, width, text | others.args[0], dropped)
     if not chunks:
         return [], (), None
     lines, texts, values = zip(*chunks, strict=True)
@@ -525,8 +527,8 @@ def _csv_chunks(file, header, width, numeric, text):
         lines, cells = zip(*chunk, strict=True)
         columns = list(zip(*cells, strict=True))
         floats = {j: _floats(columns[j], file.decimal) for j in numeric}
-        if found := {j for j, column in floats.items() if column is None}:
-            raise _TextColumns(found)
+        if others := {j for j, column in floats.items() if column is None}:
+            raise _TextColumns(others)
         values = np.empty((len(lines), len(numeric)))
         for k, j in enumerate(numeric):
             values[:, k] = floats[j]
@@ -540,14 +542,14 @@ CHUNK_CHARS = 2**22
 
 
 def _fast_chunks(file, header, width, numeric, text):
-    """Yield chunks equal to those of `_csv_chunks`; ValueError if they might differ."""
+    """Yield chunks equal to those of `_csv_chunks`, read by pandas; else raise ValueError."""
     if width == 1 or not file.delimiter.isascii() or os.path.getsize(file.path) < FAST_BYTES:
         raise ValueError("small, or not plain")
     for line, rows in _plain_rows(file, width):
         if header:
             rows, line, header = rows.partition("\n")[2], line + 1, False
         if rows:
-            texts, values = _parse_plain(rows, file, width, numeric, text)
+            texts, values = _parse_plain(rows, file, numeric, text)
             yield np.arange(line, line + len(values)), texts, values
 
 
@@ -575,19 +577,10 @@ def _plain_rows(file, width):
             line += text.count("\n")
 
 
-def _parse_plain(rows, file, width, numeric, text):
-    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
+def _parse_plain(rows, file, numeric, text):
+    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number."""
+    import pandas
 
-    NumPy, without pandas, refuses missing cells, too.
-    """
-    try:
-        import pandas
-    except ImportError:
-        numbers = rows.translate(SWAPPED) if file.decimal == "," else rows
-        how = {"delimiter": file.delimiter, "comments": None, "ndmin": 2}
-        values, lines = np.loadtxt(numbers.split("\n"), usecols=numeric, **how), rows.split("\n")
-        cut = {j: [row.rsplit(file.delimiter, width - j)[j - width] for row in lines] for j in text}
-        return {j: _texts(cells) for j, cells in cut.items()}, values
     # The only converter from 3.1 on rounds correctly; the option is deprecated there.
     is_old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
     exact = {"float_precision": "round_trip"} if is_old else {}
@@ -651,7 +644,7 @@ def _parse_svm(file):
             except ValueError:
                 j = -1
             if j < 0 or j in row or "_" in cell:  # Python reads 1_0 as 10.
-                wrong = f"{_cut(cell)!r} is not index:value with a new index from 0 or 1 on"
+                wrong = f"{_short(cell)!r} is not index:value with a new index from 0 or 1 on"
                 raise DataError(f"{place}: {wrong}")
             if j > MAX_COLUMNS:
                 _check_size(place, 1, j, SVM_HINT)
@@ -695,21 +688,15 @@ def _svm_columns(path, indices, schema, drop):
 
 def _read_npz(path, trained):
     """Read the arrays X (n, d) and y (n,) of an .npz file; y may be absent if `trained`."""
-    with sources.unpacking(path):
+    with local.unpacking(path):
         with zipfile.ZipFile(path) as archive:
-            size = sum(part.file_size for part in archive.infolist())
+            size = sum(info.file_size for info in archive.infolist())
         if size > 16 * MAX_CELLS:  # 8 bytes per float, and as much for labels and other arrays
-            raise DataError(f"{path}: {size} bytes when unpacked, too many; keep fewer rows")
+            raise DataError(f"{path}: {size} bytes when unpacked, too many; use fewer rows")
         with np.load(path, allow_pickle=False) as archive:
-            found = archive.files
-            X, y = (archive[key] if key in found else None for key in ("X", "y"))
-    if X is None or (y is None and not trained):
-        raise DataError(f"{path}: must have two arrays, X and y, got {_listing(found)}")
-    X, y = np.asarray(X), None if y is None else np.asarray(y)
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise DataError(f"{path}: X must be a table of numbers, got {X.dtype} {X.shape}")
-    if y is not None and (y.shape != X.shape[:1] or y.dtype.kind not in "biufU"):
-        raise DataError(f"{path}: y must be {len(X)} labels, one per row, got {y.dtype} {y.shape}")
+            X, y = (archive[key] if key in archive.files else None for key in ("X", "y"))
+    y = None if y is None else y.ravel()
+    local.check_arrays(path, X, np.zeros(np.shape(X)[:1]) if y is None and trained else y)
     return _array_table(str(path), X, y)
 
 
@@ -779,44 +766,33 @@ def _ordered(texts):
 
 # -- from table to data set ------------------------------------------------------------------------
 
-NUMERIC_SHARE = 0.9  # With this fraction of numbers a column is numeric; any text is an error.
+NUMERIC_FRACTION = 0.9  # With this fraction of numbers a column is numeric; any text is an error.
 MAX_LEVELS = 50  # Levels that a category may have in any number of rows.
 BOUND = 1e150  # Larger numbers are refused, as by the methods: their squares overflow.
 IDENTIFIER_ROWS = 20  # In fewer rows, distinct whole numbers need not be identifiers.
 
 
-def _dataset(
-    table,
-    name,
-    label=None,
-    positive=None,
-    schema=None,
-    drop=(),
-    rule=None,
-    categorical="",
-    labels=None,
-):
+def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=None, labels=None):
     """Choose the columns, find their schema if none is given, encode features and labels.
 
-    A list `labels` is given for a part of the training set, where classes may be absent: y are
-    codes into this list, which is extended by new labels.
+    A list `labels` is given for one of several files, in which classes may be absent: y are codes
+    into this list, which is extended by new labels.
     """
     trained = schema is not None
-    found = [_find(table, column, optional=trained) for column in drop]
-    table.dropped = {j for j in found if j is not None}
+    table.dropped = {_find(table, column, optional=trained) for column in drop} - {None}
     if trained:
         features, target = _match(table, label, schema)
         kinds = [column for column in schema if column["kind"] != "label"]
         text = {j for j, kind in zip(features, kinds, strict=True) if kind["kind"] == "category"}
     else:
         target = _label_column(table, label)
-        features = [j for j in table.kept() if j != target]
-        coded = table.names if categorical == "*" else categorical.split(";")
+        features = [j for j in table.used() if j != target]
+        coded = table.names if table.categorical == "*" else table.categorical.split(";")
         text = {j for j in features if table.names[j] in coded}
     if not features:
         raise DataError(f"{table.where}: no feature columns; a table needs features and a label")
     if labels is not None and target is None:
-        raise DataError(f"{table.where}: has no labels, as the first part has; add their column")
+        raise DataError(f"{table.where}: has no labels, as the first file has; add their column")
     table.read(text if target is None else text | {target})
     if len(table.lines) < (least := 1 if trained else 2):
         counts = f"rows of data must be at least {least}, got {len(table.lines)}"
@@ -842,9 +818,9 @@ def _dataset(
     if missing.any():
         places = [f"{feature_names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
         table.notes.append(f"numbers missing: {missing.sum()}, in {_listing(places)}")
-    if not trained and (found := _identifiers(X, feature_names)):
-        what = f"possible identifiers (distinct whole numbers): {_listing(found)}"
-        table.notes.append(f"{what}; --drop leaves them out")
+    if not trained and (likely := _identifiers(X, feature_names)):
+        note = f"possible identifiers (distinct whole numbers): {_listing(likely)}"
+        table.notes.append(f"{note}; --drop leaves them out")
     return Dataset(X, y, name, feature_names, known["levels"], table.notes, schema)
 
 
@@ -852,15 +828,15 @@ def _label_column(table, label):
     """Return the number of the label column of a training set."""
     if label is not None or table.label is not None:
         return _find_label(table, table.names[table.label] if label is None else label)
-    kept = table.kept()
-    lower = {table.names[j].lower(): j for j in reversed(kept)}
+    used = table.used()
+    lower = {table.names[j].lower(): j for j in reversed(used)}
     for name in LABEL_NAMES:
         if name in lower:
             return lower[name]
-    if not kept:
-        raise DataError(f"{table.where}: all columns are dropped; keep the label and a feature")
-    table.notes.append(f"label: the last column, {table.names[kept[-1]]!r}")
-    return kept[-1]
+    if not used:
+        raise DataError(f"{table.where}: all columns are dropped; leave a label and a feature")
+    table.notes.append(f"label: the last column, {table.names[used[-1]]!r}")
+    return used[-1]
 
 
 def _find(table, column, optional=False):
@@ -873,17 +849,17 @@ def _find(table, column, optional=False):
     if optional:
         return None
     hint = f"{_nearest(column, table.names)}; the columns are {_listing(table.names)}"
-    raise DataError(f"{table.where}: no column {_cut(column)!r}{hint}")
+    raise DataError(f"{table.where}: no column {_short(column)!r}{hint}")
 
 
 def _find_label(table, label):
     """Return the number of the given label column."""
-    found = _find(table, label)
-    if table.fixed and table.label != found:
+    j = _find(table, label)
+    if table.fixed and table.label != j:
         raise DataError(f"{table.where}: this format fixes the label column; leave out label")
-    if found in table.dropped:
-        raise table.error(found, "is the label; it cannot be dropped")
-    return found
+    if j in table.dropped:
+        raise table.error(j, "is the label; it cannot be dropped")
+    return j
 
 
 def _numbered(names):
@@ -897,10 +873,10 @@ def _match(table, label, schema):
     numbers = _numbered(names)
     place = next(j for j, column in enumerate(schema) if column["kind"] == "label")
     label_name = names.pop(place)
-    kept = table.kept()
-    target = table.label if table.label in kept else None
+    used = table.used()
+    target = table.label if table.label in used else None
     target = target if label is None else _find_label(table, label)
-    at = {table.names[j]: j for j in kept}
+    at = {table.names[j]: j for j in used}
     if table.header and not at.keys().isdisjoint(names):
         if absent := [name for name in names if name not in at]:
             raise DataError(f"{table.where}: lacks columns used in training: {_listing(absent)}")
@@ -908,7 +884,7 @@ def _match(table, label, schema):
         features = [at[name] for name in names]
         if target in features:
             raise table.error(target, "is a feature in the training set; it cannot be the label")
-        if extra := set(kept) - {target, *features}:
+        if extra := set(used) - {target, *features}:
             listing = _listing(table.names[j] for j in sorted(extra))
             table.notes.append(f"columns not used in training: {listing}; ignored")
         return features, target
@@ -917,9 +893,9 @@ def _match(table, label, schema):
     elif len(numbers) == len(schema) <= max(numbers) and not table.dropped:
         hint = "give --drop again, or a file with a header"
         raise DataError(f"{table.where}: columns were dropped in training and none here; {hint}")
-    if target is None and not table.fixed and len(kept) == len(schema):
-        target = kept[place]
-    features = [j for j in kept if j != target]
+    if target is None and not table.fixed and len(used) == len(schema):
+        target = used[place]
+    features = [j for j in used if j != target]
     if len(features) != len(names):
         counts = f"must be {len(names)}, as in training, got {len(features)}"
         raise DataError(f"{table.where}: feature columns {counts}")
@@ -933,7 +909,7 @@ def _drop_unlabelled(table, target):
         rows = [row for row, text in enumerate(column) if text != MISSING_CELL]
         if not rows:
             raise table.error(target, "all labels are missing; choose another label column")
-        table.keep(rows)
+        table.select_rows(rows)
         table.notes.append(f"rows without a label left out: {missing}")
 
 
@@ -941,14 +917,14 @@ def _feature_schema(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories.
 
     The column is numeric if all cells are numbers or missing. Otherwise it becomes one indicator
-    column per level, where "?" is the level of missing cells. If a fraction NUMERIC_SHARE of its
+    column per level, where "?" is the level of missing cells. If a fraction NUMERIC_FRACTION of its
     cells are numbers, the others are taken for typing errors.
     """
     column, name = table.columns[j], table.names[j]
     if isinstance(column, np.ndarray) and (column[0] == column[0] or not np.isnan(column).all()):
         return {"name": name, "kind": "number", "levels": []}
     levels = set() if isinstance(column, np.ndarray) else set(column) - {MISSING_CELL}
-    hint = f"--drop {shlex.quote(_cut(name))} leaves it out"
+    hint = f"--drop {shlex.quote(_short(name))} leaves it out"
     if not levels:
         raise table.error(j, f"all cells are missing; {hint}")
     if not category:
@@ -968,10 +944,10 @@ def _check_mistyped(table, j, texts):
     if table.decimal == ",":
         other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
     if all(_number(text, other) is not None for text in texts):
-        raise table.error(j, f"{_cut(column[row])!r} {advice}", row)
+        raise table.error(j, f"{_short(column[row])!r} {advice}", row)
     given = len(column) - column.count(MISSING_CELL)
-    if given - sum(text in texts for text in column) >= NUMERIC_SHARE * given:
-        raise table.error(j, f"{_cut(column[row])!r} is not a number; correct it or write ?", row)
+    if given - sum(text in texts for text in column) >= NUMERIC_FRACTION * given:
+        raise table.error(j, f"{_short(column[row])!r} is not a number; correct it or write ?", row)
 
 
 def _encode(table, features, kinds, strict=False):
@@ -982,7 +958,7 @@ def _encode(table, features, kinds, strict=False):
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
     widest, hint = max(zip(sizes, features, strict=True)), {}
     if widest[0] > 1:
-        name = _cut(table.names[widest[1]])
+        name = _short(table.names[widest[1]])
         hint["hint"] = f"drop the column {name!r}, which has {widest[0]} levels, or merge these"
     _check_size(table.where, n, sum(sizes), **hint)
     numeric = [j for j, column in enumerate(table.columns) if isinstance(column, np.ndarray)]
@@ -1002,7 +978,7 @@ def _encode(table, features, kinds, strict=False):
             at = np.array([position.get(text, -1) for text in column])
             X[at >= 0, at[at >= 0]] = 1.0
             if strict and (at < 0).any():
-                wrong = f"{_cut(column[row := int(at.argmin())])!r} is not in the first part"
+                wrong = f"{_short(column[row := int(at.argmin())])!r} is not in the first file"
                 known = f"which has {_listing(kind['levels'])}; all levels must occur there"
                 raise table.error(j, f"{wrong}, {known}", row)
             unseen += (at < 0).sum()
@@ -1026,7 +1002,7 @@ def _numbers(table, j):
     if not isinstance(column, np.ndarray):
         wrong = (text != MISSING_CELL and _number(text, table.decimal) is None for text in column)
         row = [*wrong].index(True)
-        raise table.error(j, f"{_cut(column[row])!r} is not a number", row)
+        raise table.error(j, f"{_short(column[row])!r} is not a number", row)
     return column
 
 
@@ -1050,15 +1026,11 @@ def check_schema(schema):
         return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
     def valid(name, kind, levels, members=()):
-        least, groups = {"number": (0, 0), "category": (1, 0), "label": (2, len(levels))}[kind]
-        return (
-            texts([name])
-            and texts(levels)
-            and len(set(levels)) == len(levels) >= least
-            and (kind != "number" or not levels)
-            and len(members) == groups
-            and all(texts(labels) and labels for labels in members)
-        )
+        least, most = {"number": (0, 0), "category": (1, np.inf), "label": (2, np.inf)}[kind]
+        is_valid = texts([name]) and texts(levels) and least <= len(levels) <= most
+        is_valid = is_valid and len(set(levels)) == len(levels)
+        is_valid = is_valid and len(members) == (len(levels) if kind == "label" else 0)
+        return is_valid and all(texts(labels) and labels for labels in members)
 
     try:
         kinds = [column["kind"] for column in schema if valid(**column)]
@@ -1091,8 +1063,8 @@ def _label_schema(table, j, rule, positive):
     groups = _regroup(table.where, {name: [name] for name in _ordered(labels)}, rule)
     if positive is not None:
         groups = _regroup(table.where, groups, (str(positive), "rest"))
-    if trouble := _trouble(groups):
-        raise table.error(j, trouble)
+    if problem := _class_problem(groups):
+        raise table.error(j, problem)
     for name, members in groups.items():
         if len(members) > 1:
             table.notes.append(f"classes merged into {name!r}: {_listing(members)}")
@@ -1100,7 +1072,7 @@ def _label_schema(table, j, rule, positive):
     return {"name": table.names[j], "kind": "label", "levels": list(groups), "members": members}
 
 
-def _trouble(groups):
+def _class_problem(groups):
     """Return an error message if these cannot be the classes, else None."""
     values = [_number(name) for name in groups]
     real = None not in values and not all(value.is_integer() for value in values)
@@ -1122,19 +1094,19 @@ def _regroup(where, groups, rule):
         sides = [("+".join(left), left), ("+".join(right), right)]
     if not right or set(left) & set(right):
         raise DataError(f"{where}: {'-vs-'.join(rule)} must have different classes on each side")
-    return {name: list(chain(*(groups[part] for part in side))) for name, side in sides}
+    return {name: [*chain(*(groups[one] for one in side))] for name, side in sides}
 
 
 def _classes_of(where, side, groups):
     """Split one side of a rule into class names."""
-    found = []
+    names = []
     for text in [side] if side in groups else side.split("+"):
         name = text if text in groups else _shortest(text)
         if name not in groups:
             hint = f"{_nearest(text, groups)}; the classes are {_listing(groups)}"
             raise DataError(f"{where}: no class {text!r}{hint}")
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def _class_codes(table, j, known, rule):
@@ -1147,12 +1119,12 @@ def _class_codes(table, j, known, rule):
     chosen = set(chain(*_regroup(table.where, {n: [n] for n in names.values()}, rule).values()))
     unseen = {text for text, name in names.items() if name in chosen and name not in codes}
     if chosen.isdisjoint(codes):
-        name = _cut(table.names[j])
+        name = _short(table.names[j])
         table.notes.append(f"column {name!r} has no class of the training set; ignored")
         return None
     if unseen:
         row = next(row for row, text in enumerate(column) if text in unseen)
-        wrong = f"{_cut(column[row])!r} is not a class of the training set"
+        wrong = f"{_short(column[row])!r} is not a class of the training set"
         raise table.error(j, f"{wrong}: {_listing(known['levels'])}", row)
     if missing := column.count(MISSING_CELL):
         table.notes.append(f"rows without a label, not counted in errors: {missing}")
@@ -1171,15 +1143,15 @@ def _extend_labels(column, labels):
 
 
 def class_weights(text, classes) -> dict:
-    """Read `name=factor,name=factor` for a method that knows classes by their codes.
+    """Read `name=factor,name=factor` for a method whose classes are codes.
 
     Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
     """
     if text is None or text == "balanced":
         return {}
     factors, rest = {}, ""
-    for part in str(text).split(","):
-        rest += f",{part}" if rest else part
+    for item in str(text).split(","):
+        rest += f",{item}" if rest else item
         name, _, factor = rest.rpartition("=")
         name, value = name if name in classes else _shortest(name), _number(factor)
         if name in classes and value is not None:  # Otherwise the name may have a comma in it.
@@ -1188,7 +1160,7 @@ def class_weights(text, classes) -> dict:
                 raise DataError(f"class_weight: {factor} for {name!r}; factors are finite and > 0")
     if rest or not factors:
         known = f"of the classes {_listing(classes)}"
-        raise DataError(f"class_weight: {_cut(rest)!r} is not balanced nor name=factor {known}")
+        raise DataError(f"class_weight: {_short(rest)!r} is not balanced nor name=factor {known}")
     return {"class_weight": factors}
 
 
@@ -1204,11 +1176,10 @@ SCALES = {
 
 
 class Preprocess:
-    """Fill gaps and scale columns, with what was learned from the training rows only.
+    """Fill missing cells and scale columns, by statistics of the training rows only.
 
-    A gap becomes the column's median (0 if it has no value at all), or stays where the method knows
-    what to do with it (keep_gaps). Then, with min, max, mean and standard deviation of the filled
-    column:
+    A missing cell becomes the column's median (0 if it has no value at all); with keep_gaps it
+    stays missing. Then, with min, max, mean and standard deviation of the filled column:
 
         none        x
         minmax      2 (x - min) / (max - min) - 1
@@ -1220,7 +1191,7 @@ class Preprocess:
     with none).
 
     `fit` sets fill_, center_ and spread_, arrays (d,): the scaled value is (x - center_) / spread_,
-    or 0 where spread_ is 0; and missing_, the number of gaps in the training rows.
+    or 0 if spread_ is 0; and missing_, the number of missing cells in the training rows.
     """
 
     def __init__(self, scale="none", keep_gaps=False):
@@ -1238,7 +1209,7 @@ class Preprocess:
             self.fill_ = np.nanmedian(np.where(gaps.all(axis=0), 0.0, X), axis=0)
             X = np.where(gaps, self.fill_, X)
         else:
-            self.fill_ = np.median(X, axis=0)  # the same, and much faster
+            self.fill_ = np.median(X, axis=0)  # equal, and much faster
         if self.keep_gaps:
             self.fill_ = np.full(X.shape[1], np.nan)
         low, high = X.min(axis=0), X.max(axis=0)
@@ -1271,26 +1242,19 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, state):
-        """Return what `to_dict` has written; anything else raises DataError."""
+        """Return the object whose `to_dict` is given; raise DataError if the dict is damaged."""
         try:
             prep = cls(state["scale"])
             prep.missing_ = state["missing_"]
-            for key in ("fill_", "center_", "spread_"):
-                setattr(prep, key, np.array(state[key], dtype=float))
-            shapes = {prep.fill_.shape, prep.center_.shape, prep.spread_.shape}
-            numbers = np.isfinite([prep.center_, prep.spread_]).all() and (prep.spread_ >= 0).all()
-            whole = len(shapes) == 1 and prep.fill_.ndim == 1 and numbers
+            fill, center, spread = (state[key] for key in ("fill_", "center_", "spread_"))
+            prep.fill_, prep.center_, prep.spread_ = np.array([fill, center, spread], dtype=float)
+            whole = np.isfinite([prep.center_, prep.spread_]).all() and (prep.spread_ >= 0).all()
+            whole = whole and prep.fill_.ndim == 1 and not np.isinf(prep.fill_).any()
             whole = whole and isinstance(prep.missing_, int) and prep.missing_ >= 0
-            whole = whole and not np.isinf(prep.fill_).any()
-        except (
-            KeyError,
-            OverflowError,
-            TypeError,
-            ValueError,
-        ):  # A part is absent or of another kind.
+        except (KeyError, OverflowError, TypeError, ValueError):  # absent, or of another kind
             whole = False
         if not whole:
-            raise DataError("Preprocess: the state is damaged; give what `to_dict` returns")
+            raise DataError("Preprocess: the state is damaged; give the dict of `to_dict`")
         return prep
 
 
@@ -1334,13 +1298,13 @@ def splits(
         for trial in range(first, trials):
             rows = np.random.default_rng([seed, trial]).permutation(n)
             rows = rows[np.argsort(codes[rows], kind="stable")]  # Class after class.
-            part = np.empty(n, dtype=int)
+            folds = np.empty(n, dtype=int)
             if cv is None:
-                part[rows[turns]] = np.arange(n) < size
+                folds[rows[turns]] = np.arange(n) < size
             else:
-                part[rows] = np.arange(n) % cv
+                folds[rows] = np.arange(n) % cv
             for fold in range(cv or 1):
-                yield np.flatnonzero(part != fold), np.flatnonzero(part == fold)
+                yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
     return draw()
 
@@ -1354,13 +1318,12 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     Parameters
     ----------
     source : a list of tuples (X, y) or (X, y, sample_weight) of arrays, which stay in memory; or a
-        directory of parts, in the order of their names (part2 before part10): either .npz files
+        directory of files, in the order of their names (part2 before part10): either .npz files
         with arrays X, y and perhaps sample_weight, or CSV, TSV or LIBSVM text, plain or gzipped; or
         a Dask array X, whose chunks of rows are the blocks.
     y, sample_weight : arrays, or Dask arrays, if source is a Dask array; else None.
     client : a distributed.Client: the blocks live on its workers, which read the files themselves,
-        by the same paths. None: in this process, and those of a Dask array on the default client,
-        if there is one.
+        by equal paths. None: in this process; for a Dask array, on the default client if any.
     coded : if True, y of .npz files become codes, as of text; they do with the option positive.
     reading : options of `load` for text: label, positive, drop, encoding, decimal, delimiter.
 
@@ -1369,8 +1332,8 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     files (TMPDIR), which are freed with the object. So are arrays that functions attach.
     numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
 
-    The columns of text are those of the first part; y are codes into the attribute `classes`, the
-    classes of all parts. Without codes this is None and y is as stored or given. `blocks[:5]` are
+    The columns of text are those of the first file; y are codes into the attribute `classes`, the
+    classes of all files. Without codes this is None and y is as stored or given. `blocks[:5]` are
     the first five.
     """
     positive, notes = reading.get("positive"), []
@@ -1381,9 +1344,9 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     if isinstance(source, str | os.PathLike):
         opened, notes = _file_sources(source, coded, reading)
     elif is_dask:
-        opened, client = sources.chunk_sources(source, y, sample_weight), client or _client()
+        opened, client = local.chunk_sources(source, y, sample_weight), client or _client()
     elif isinstance(source, list | tuple) and source:
-        opened = [sources.array_source(k, given) for k, given in enumerate(source)]
+        opened = [local.array_source(k, given) for k, given in enumerate(source)]
     else:
         kinds = "a list of tuples (X, y), a directory or a Dask array"
         hint = "; for rows in memory call fit(X, y)" if hasattr(source, "__array__") else ""
@@ -1401,26 +1364,26 @@ def _client():
 
 
 def _common_labels(positive, infos, source):
-    """Return classes, {label: code} and schema of all parts; None thrice if labels are no codes.
+    """Return classes, {label: code} and schema of all blocks; None thrice if labels are no codes.
 
-    The schema is that of one source, with the classes of all parts.
+    The schema is that of one source, with the classes of all blocks.
     """
     if infos[0].labels is None:
         return None, None, None
-    found = {label: label for info in infos for label in info.labels or ()}
-    if all(_number(label) is not None for label in found):
-        found = {label: _shortest(label) for label in found}
-    groups = {name: [name] for name in _ordered({*found.values()})}
+    names = {label: label for info in infos for label in info.labels or ()}
+    if all(_number(label) is not None for label in names):
+        names = {label: _shortest(label) for label in names}
+    groups = {name: [name] for name in _ordered({*names.values()})}
     if positive is not None:
         groups = _regroup(source.title, groups, (str(positive), "rest"))
-    if trouble := _trouble(groups):
-        raise DataError(f"{source.title} and the other parts: {trouble}")
+    if problem := _class_problem(groups):
+        raise DataError(f"{source.title} and the other files: {problem}")
     code = {name: k for k, members in enumerate(groups.values()) for name in members}
-    codes = {label: code[name] for label, name in found.items()}
+    codes = {label: code[name] for label, name in names.items()}
     members = [{} for _ in groups]
     for label, k in codes.items():
         members[k][_shortest(label)] = True
-    known = {"levels": [*groups], "members": [[*names] for names in members]}
+    known = {"levels": [*groups], "members": [[*labels] for labels in members]}
     schema = getattr(source, "schema", None)
     if schema is None:
         schema = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(infos[0].d)]
@@ -1429,8 +1392,8 @@ def _common_labels(positive, infos, source):
     return [*groups], codes, schema
 
 
-def _read_part(path, labels, label=None, schema=None, drop=(), **reading):
-    """Load a part of text; its y are codes into the list of labels, which is filled."""
+def _read_file(path, labels, label=None, schema=None, drop=(), **reading):
+    """Load one of several text files; its y are codes into the list of labels, which is filled."""
     table = _open(_File(Path(path), **reading), label, schema, drop)
     data = _dataset(table, _stem(Path(path)), label, schema=schema, drop=drop, labels=labels)
     dropped = [table.names[j] for j in sorted(table.dropped)]
@@ -1439,7 +1402,7 @@ def _read_part(path, labels, label=None, schema=None, drop=(), **reading):
 
 def _file_sources(folder, coded, reading):
     """Return the files of a directory as sources, in natural order, and notes on them."""
-    paths = sources.list_files(folder, SUFFIXES)
+    paths = local.list_files(folder, SUFFIXES)
     options = {"encoding": "utf-8", "decimal": ".", "delimiter": None}
     options |= {key: given for key, given in reading.items() if key not in ("positive", "schema")}
     label, drop = options.pop("label", None), options.pop("drop", ())
@@ -1452,18 +1415,18 @@ def _file_sources(folder, coded, reading):
     if _suffix(paths[0]) == ".npz":
         if wrong := reading.keys() - {"positive"}:
             hint = f"leave out {_listing(sorted(wrong))}"
-            raise DataError(f"{folder}: .npz parts are read in one way only; {hint}")
+            raise DataError(f"{folder}: .npz files are read in one way only; {hint}")
         coded = coded or "positive" in reading
-        return [sources.NpzSource(sources.new_key(), title, coded) for title in titles], []
+        return [local.NpzSource(title, coded) for title in titles], []
     drop = [drop] if isinstance(drop, str | int) else [*drop]
     schema, drop = _widest(paths, options, label, drop)
-    first = _read_part(paths[0], [], label=label, schema=schema, drop=drop, **options)
-    args = first.schema, first.reading, _read_part
-    return [sources.TextSource(sources.new_key(), title, *args) for title in titles], first.notes
+    first = _read_file(paths[0], [], label=label, schema=schema, drop=drop, **options)
+    args = first.schema, first.reading, _read_file
+    return [local.TextSource(title, *args) for title in titles], first.notes
 
 
 def _widest(paths, options, label, drop):
-    """Return a schema with the features of all parts of LIBSVM text, None for tables; and the
+    """Return a schema with the features of all files of LIBSVM text, None for tables; and the
     columns to drop."""
     spans = []
     for path in paths:
@@ -1473,7 +1436,7 @@ def _widest(paths, options, label, drop):
         numbers = [int(name[1:]) for name in table.names[1:]]
         spans += [numbers[0], numbers[-1]] if numbers else []
     if not spans:
-        raise DataError(f"{paths[0]}: no part has a feature; LIBSVM text is label index:value ...")
+        raise DataError(f"{paths[0]}: no file has a feature; LIBSVM text is label index:value ...")
     names = ["label", *(f"x{j}" for j in range(min(spans), max(spans) + 1))]
     whole = _Table(str(paths[0]), names, None, label=0, fixed=True)
     dropped = [names[_find(whole, column)] for column in drop]

@@ -385,7 +385,7 @@ def test_a_directory_of_parts(text, report, tmp_path):
         (["--train", "0.1"], "--train 0.1 means 0 of 3 parts; at least one is to train and one"),
         (["--train", "3"], "--train 3 means 3 of 3 parts"),
         (["--train", "1.5"], "--train must be a share in (0, 1) or a number of parts, got 1.5"),
-        (["--label", "2"], "npz parts are read in one way only; leave out label"),
+        (["--label", "2"], "npz files are read in one way only; leave out label"),
         (["--positive", "7"], "no class '7'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tests for perf/study/cluster.py and --scheduler: their clusters are processes on 127.0.0.1."""
+"""Tests for perf/study/cluster.py and --scheduler; clusters are processes on 127.0.0.1."""
 
 import contextlib
 import json
@@ -14,16 +14,18 @@ from pathlib import Path
 
 import pytest
 
+import cli
 from perf.study import compare, methods, workers
+from perf.study.cluster import run
 from perf.study.store import NAME, Store
 from solvers.rows import cluster
 from tests.test_compare import ROOT, alive, by_key, children, kept, main, size, start, wait_for
 
-SECONDS = 60  # that anything here may take before it fails
+SECONDS = 60  # Limit of each wait.
 
 
 def notes(path, count, **more):
-    """Steps that leave notes; one with die=True kills its process."""
+    """Steps that append notes to a file; one with die=True kills its process."""
     return [
         workers.Step("tests.steps:note", {"path": str(path), "number": k, **more}, f"key-{k}")
         for k in range(count)
@@ -31,14 +33,14 @@ def notes(path, count, **more):
 
 
 def noted(path):
-    """What the steps have left: [(what, number, process)]."""
+    """Notes of the steps: [("begin" or "end", number, process)]."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return [(what, int(number), int(pid)) for what, number, pid in map(str.split, lines)]
+    return [(event, int(number), int(pid)) for event, number, pid in map(str.split, lines)]
 
 
 @contextlib.contextmanager
 def dask(*words, cwd=ROOT, path=ROOT, **settings):
-    """A process of Dask, ended with all that it has started."""
+    """A process of Dask, ended with all processes that it has started."""
     env = os.environ | {"PYTHONPATH": str(path)} | settings
     command = [sys.executable, "-m", "dask", *map(str, words)]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -60,7 +62,7 @@ def scheduler(folder):
         wait_for(file.exists, process, SECONDS)
         end, address = time.monotonic() + SECONDS, None
         while address is None and time.monotonic() < end:
-            with contextlib.suppress(ValueError):  # half written
+            with contextlib.suppress(ValueError):  # Half written.
                 address = json.loads(file.read_text())["address"]
         yield process, address
 
@@ -80,10 +82,10 @@ def pair(tmp_path_factory):
             yield address
 
 
-# -- the same results ------------------------------------------------------------------------------
+# -- equal results ---------------------------------------------------------------------------------
 
 
-def test_a_scheduler_gives_the_same_bits(pair):
+def test_a_scheduler_gives_equal_bits(pair):
     cells = compare.plan(["sonar", "heart"], methods.parse("exrm,stump-vote"), {"trials": 2})
     here, there = compare.run(cells, Store()), compare.run(cells, Store(), pair)
 
@@ -91,15 +93,15 @@ def test_a_scheduler_gives_the_same_bits(pair):
         return [{k: v for k, v in one.items() if "seconds" not in k} for one in records]
 
     assert timeless(here) == timeless(there)
-    assert list(cluster.run([], "tcp://127.0.0.1:1")) == []
+    assert list(run([], "tcp://127.0.0.1:1")) == []
 
 
 def test_workers_get_one_cell_at_a_time(pair, tmp_path):
-    records = cluster.run(notes(tmp_path / "log", 1000), pair)
+    records = run(notes(tmp_path / "log", 1000), pair)
     for _ in range(10):
         next(records)
     records.close()
-    begun = sum(what == "begin" for what, _, _ in noted(tmp_path / "log"))
+    begun = sum(event == "begin" for event, _, _ in noted(tmp_path / "log"))
     assert 10 <= begun <= 12
 
 
@@ -133,25 +135,25 @@ def test_other_data_fail_their_cell(tmp_path, monkeypatch, capsys):
 def test_a_dead_worker_loses_only_its_cell(tmp_path):
     log = tmp_path / "log"
     steps = notes(log, 12, seconds=0.05)
-    steps[5].arguments["seconds"] = 2.0  # time to kill it
+    steps[5].arguments["seconds"] = 2.0  # Time to kill it.
     found, victims = [], []
     with scheduler(tmp_path) as (_, address), worker(address), worker(address):
         with cluster.connect(address) as client:
             client.wait_for_workers(2, timeout=SECONDS)
-        for record in cluster.run(steps, address):
+        for record in run(steps, address):
             found.append(record["number"])
-            running = [pid for what, number, pid in noted(log) if (what, number) == ("begin", 5)]
+            running = [pid for event, k, pid in noted(log) if (event, k) == ("begin", 5)]
             if running and not victims:
                 victims = running
                 os.kill(*victims, signal.SIGKILL)
     assert victims and sorted(found) == list(range(12))
-    assert sorted(number for what, number, _ in noted(log) if what == "end") == list(range(12))
-    begun = [number for what, number, _ in noted(log) if what == "begin"]
+    assert sorted(k for event, k, _ in noted(log) if event == "end") == list(range(12))
+    begun = [k for event, k, _ in noted(log) if event == "begin"]
     assert sorted(begun) == sorted([5, *range(12)])
 
 
 def listening(pid):
-    """The local addresses on which a process listens, as /proc tells them."""
+    """Local addresses on which a process listens, from /proc."""
     files = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
     found = []
     for name in ("tcp", "tcp6"):
@@ -164,7 +166,7 @@ def listening(pid):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds processes in /proc")
 def test_a_killed_local_worker_is_replaced(tmp_path):
-    """... and the records are the same bits, failures among them, each computed once."""
+    """... and the records are equal bits, failures among them, each computed once."""
     argv = ["--data", "sonar", "--methods", "psvm,cqboost:mu=0.99,stump-vote", "--trials", "12"]
     there = [*argv, "--scheduler", "local:2", "--out", tmp_path / "there"]
     process = start(*there)
@@ -183,19 +185,20 @@ def test_a_killed_local_worker_is_replaced(tmp_path):
 
 def test_a_cell_in_which_workers_die_fails(tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 1)
-    good, bad = notes(tmp_path / "log", 6), notes(tmp_path / "log", 1, die=True)
-    records = list(cluster.run([*bad, *good], "local:2"))
+    good = notes(tmp_path / "log", 6, seconds=0.1)
+    bad = notes(tmp_path / "log", 1, seconds=0.5, die=True)  # Others on its worker end before.
+    records = list(run([*bad, *good], "local:2"))
     (failed,) = (record for record in records if "failure" in record)
     text = "2 workers, one after another, died in tests.steps:note, perhaps for lack of memory"
     assert failed["failure"].startswith(text) and failed["arguments"]["die"]
     assert sorted(record["number"] for record in records if record != failed) == list(range(6))
-    ended = [number for what, number, _ in noted(tmp_path / "log") if what == "end"]
+    ended = [k for event, k, _ in noted(tmp_path / "log") if event == "end"]
     assert sorted(ended) == list(range(6))
 
 
 def test_workers_that_die_every_time_end_the_run(tmp_path, monkeypatch):
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
-    records = cluster.run(notes(tmp_path / "log", 100, die=True), "local:2")
+    records = run(notes(tmp_path / "log", 100, die=True), "local:2")
     with pytest.raises(ChildProcessError, match="a worker died in .*the same command goes on"):
         for record in records:
             assert "failure" in record
@@ -213,9 +216,9 @@ def test_a_cluster_that_cannot_be_closed_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed.process.AsyncProcess, "join", refuse)
     monkeypatch.setitem(cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
     with pytest.raises(ChildProcessError, match="a worker died in"):
-        list(cluster.run(notes(tmp_path / "log", 100, die=True), "local:2"))
+        list(run(notes(tmp_path / "log", 100, die=True), "local:2"))
     assert set(multiprocessing.active_children()) <= set(before)
-    assert [record["number"] for record in cluster.run(notes(tmp_path / "b", 1), "local:1")] == [0]
+    assert [record["number"] for record in run(notes(tmp_path / "b", 1), "local:1")] == [0]
     assert set(multiprocessing.active_children()) <= set(before)
 
 
@@ -242,14 +245,14 @@ def test_an_interrupt_ends_the_local_workers(tmp_path):
     process = start(*argv, "--scheduler", "local:2", "--out", tmp_path)
     wait_for(lambda: size(tmp_path) > 0, process, SECONDS)
     pids = children(process.pid)
-    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes
+    os.killpg(process.pid, signal.SIGINT)  # To all processes, like Ctrl-C.
     out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 130 and out == "" and len(err.splitlines()) == 1
     assert err.startswith("cli.py: interrupted; finished trials are in ")
     assert kept(tmp_path) and pids and not any(map(alive, pids))
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -269,24 +272,29 @@ def test_wrong_places(argv, text, capsys, monkeypatch):
     assert text in err and len(err.splitlines()) == 1
 
 
-def test_without_dask(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    assert main("--data", "heart", "--methods", "psvm", "--scheduler", "local:2") == 2
+def test_without_dask(capsys, monkeypatch, tmp_path):
+    for name in ("dask", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for k in (1, 2):
+        (tmp_path / f"part{k}.csv").write_text("a,b,class\n1,2,u\n2,1,v\n")
+    place = ["--scheduler", "local:2"]
+    assert main("--data", "heart", "--methods", "psvm", *place) == 2
+    assert cli.main(["psvm", "--data", str(tmp_path), *place]) == 2
     error = "cli.py: error: --scheduler needs Dask: pip install -e '.[scale]'\n"
-    assert capsys.readouterr().err == error
+    assert capsys.readouterr().err == 2 * error
 
 
 def test_no_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     with scheduler(tmp_path) as (_, address):
         with pytest.raises(ChildProcessError, match=r"has had no workers for 0.5 s; start workers"):
-            list(cluster.run(notes(tmp_path / "log", 2), address))
+            list(run(notes(tmp_path / "log", 2), address))
 
 
 def test_the_last_worker_goes_away(tmp_path, monkeypatch):
     log, steps = tmp_path / "log", notes(tmp_path / "log", 4, seconds=0.1)
     with scheduler(tmp_path) as (_, address), worker(address) as process:
-        records = cluster.run(steps, address)
+        records = run(steps, address)
         assert next(records)["number"] == 0
         process.kill()
         monkeypatch.setattr(cluster, "PATIENCE", 0.5)
@@ -318,16 +326,15 @@ def test_workers_that_differ(case, tmp_path):
     }
     with scheduler(tmp_path) as (_, address), worker(address, cwd=home, **more):
         with pytest.raises((ValueError, ChildProcessError), match=text[case]):
-            list(cluster.run(notes(tmp_path / "log", 3), address))
+            list(run(notes(tmp_path / "log", 3), address))
     assert noted(tmp_path / "log") == []
 
 
 def test_late_workers_are_asked_by_their_tasks(pair, tmp_path, monkeypatch):
-    """... as those are that were busy when the run began."""
     monkeypatch.setattr(cluster.Workers, "admit", lambda self, ours: ours.update(numpy="0.1"))
     text = r"tests.steps:note could not be run: ValueError: worker tcp.* has numpy .* and not 0.1;"
     with pytest.raises(ChildProcessError, match=text):
-        list(cluster.run(notes(tmp_path / "log", 3), pair))
+        list(run(notes(tmp_path / "log", 3), pair))
     assert noted(tmp_path / "log") == []
 
 

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from solvers.exrm import PSVM, ConvergenceWarning, ExRM
+from solvers.exrm import PSVM, ConvergenceWarning
 from solvers.rows import RowBlock, ThreadBlocks, newton
 from tests.conftest import RowBlocks
 
 pytestmark = pytest.mark.bounds
 TIGHT = 1e-10
-each_loss = pytest.mark.parametrize(
-    "p, beta", [(1, 0.0), (1.5, 0.0), (2, 0.0), (3, 0.0), (1, 0.5), (1.5, 0.5), (2, 0.5), (3, 0.5)]
-)
-
-
-def Blocks(X, y, cuts, weight=None):
-    return RowBlocks(X, y, cuts[1:-1], weight)
+CUTS = 375, 376  # Of 1500 rows: the second block has one row.
 
 
 def draw(n=1500, d=4, seed=0, noise=1.0):
@@ -29,12 +23,6 @@ def draw(n=1500, d=4, seed=0, noise=1.0):
     score = (X - X.mean(0)) @ rng.normal(size=d)
     y = np.where(score + noise * score.std() * rng.normal(size=n) > 0.2, "yes", "no")
     return X, y
-
-
-def cut(n, count):
-    """Ends of blocks of very different sizes, the second of which has one row."""
-    inner = [] if count == 1 else [n // 4, n // 4 + 1, *range(n // 2, n)][: count - 1]
-    return [0, *inner, n]
 
 
 def optimum(X, y, weight, model):
@@ -53,86 +41,14 @@ def small(monkeypatch):
     monkeypatch.setattr(newton, "SAMPLE_CELLS", 450 * 4)
 
 
-# -- the same answer, however the rows are cut ----------------------------------------------------
-@each_loss
-def test_blocks_give_the_answer_of_memory(small, p, beta):
-    X, y = draw()
-    params = {"p": p, "beta": beta, "lam": 0.3, "tol": TIGHT}
-    expected = PSVM(**params).fit(X, y)
-    for count in (1, 3, 17):
-        blocks = Blocks(X, y, cut(len(X), count))
-        model = PSVM(**params).fit(blocks)
-        assert len(blocks) == count and model.converged_ and model.residual_ <= TIGHT
-        assert_allclose(model.objective_, expected.objective_, rtol=1e-9)
-        assert_allclose(model.objective_, optimum(X, y, 1.0, model), rtol=1e-12)
-        assert_array_equal(model.classes_, ["no", "yes"])
-        assert (model.predict(X) == expected.predict(X)).mean() > 0.999
-        assert "_block_pass" in blocks.calls
-
-
-@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 3.0}])
-def test_weights_and_members(small, class_weight):
-    X, y = draw(seed=1)
-    order = np.argsort(y, kind="stable")  # Then most blocks have one class.
-    X, y = X[order], y[order]
-    weight = np.random.default_rng(0).uniform(0.1, 3, len(X))
-    for p in (1, 2):
-        params = {"n_estimators": 3, "p": p, "beta": 0.2, "tol": TIGHT}
-        params["class_weight"] = class_weight
-        expected = ExRM(**params).fit(X, y, weight)
-        model = ExRM(**params).fit(Blocks(X, y, cut(len(X), 5), weight))
-        assert model.converged_ and model.coef_.shape == (3, 4)
-        assert_allclose(model.objective_, expected.objective_, rtol=1e-9)
-        assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-4)
-
-
+# -- the choice of a method ------------------------------------------------------------------------
 @pytest.mark.uncompiled
 def test_few_rows_are_gathered():
     X, y = draw(n=80)
-    blocks = Blocks(X, y, [0, 30, 80])
+    blocks = RowBlocks(X, y, [30])
     model = PSVM().fit(blocks)
     assert_array_equal(model.coef_, PSVM().fit(X, y).coef_)
     assert "_block_pass" not in blocks.calls
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
-def test_every_power_uncompiled(monkeypatch, p):
-    monkeypatch.setattr(newton, "SAMPLE_CELLS", 20 * 3)
-    X, y = draw(n=90, d=3, seed=2)
-    model = PSVM(p=p).fit(Blocks(X, y, [0, 1, 40, 90]))
-    assert_allclose(model.objective_, PSVM(p=p).fit(X, y).objective_, rtol=2e-6)
-
-
-@each_loss
-def test_threads_give_the_same_answer(monkeypatch, small, p, beta):
-    X, y = draw(seed=3)
-    weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
-    params = {"p": p, "beta": beta, "lam": 0.5, "tol": TIGHT}
-    expected = PSVM(**params).fit(X, y, weight)
-    monkeypatch.setattr(newton, "MIN_CELLS_PER_THREAD", 1)
-    monkeypatch.setattr(newton, "MIN_LEVEL_CELLS", 500)
-    passes = count_calls(monkeypatch, "_pass_rows")
-    for threads in (2, 8):
-        monkeypatch.setattr(PSVM, "_threads", lambda self, threads=threads: threads)
-        model = PSVM(n_jobs=threads, **params).fit(X, y, weight)
-        assert model.converged_ and passes
-        assert_allclose(model.objective_, expected.objective_, rtol=1e-9)
-        assert_allclose(model.objective_, optimum(X, y, weight, model), rtol=1e-12)
-        again = PSVM(n_jobs=threads, **params).fit(X, y, weight)
-        assert_array_equal(model.coef_, again.coef_)
-
-
-def count_calls(monkeypatch, name):
-    """A list that grows with every call of a function of the module."""
-    calls, function = [], getattr(newton, name)
-
-    def counted(*args):
-        calls.append(name)
-        return function(*args)
-
-    monkeypatch.setattr(newton, name, counted)
-    return calls
 
 
 def test_where_threads_do_not_arrive_memory_goes_on(monkeypatch, small):
@@ -157,7 +73,7 @@ def test_residual_bounds_the_distance_from_the_optimum(small, p):
     for max_iter in (1, 3, 5, 7):
         model = PSVM(p=p, beta=0.1, tol=1e-9, max_iter=max_iter)
         with pytest.warns(ConvergenceWarning, match="max_iter"):
-            model.fit(Blocks(X, y, cut(len(X), 3)))
+            model.fit(RowBlocks(X, y, CUTS))
         assert not model.converged_ and model.n_iter_ == max_iter
         assert_allclose(model.objective_, optimum(X, y, 1.0, model), rtol=1e-12)
         assert best <= model.objective_ * (1 + 1e-12)
@@ -226,7 +142,7 @@ def test_badly_scaled_columns_are_certified_honestly(small, p, offset):
     model = PSVM(p=p, lam=0.1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model.fit(Blocks(X, y, cut(len(X), 3)))
+        model.fit(RowBlocks(X, y, CUTS))
     assert model.converged_ == (model.residual_ <= model.tol) == (not said)
     wide, sign = X.astype(np.longdouble), np.where(y == "yes", 1, -1)
     W, b = model.coef_[0].astype(np.longdouble), np.longdouble(model.intercept_[0])
@@ -240,7 +156,7 @@ def test_badly_scaled_columns_are_certified_honestly(small, p, offset):
 def test_exact_outputs_where_digits_are_short(small):
     """Outputs near 0 of large numbers: sums in double would lose what tol asks for."""
     X, y = draw(seed=8)
-    blocks = Blocks(X + 1e7, y, [0, 700, 1500])
+    blocks = RowBlocks(X + 1e7, y, [700])
     model = PSVM(tol=1e-8).fit(blocks)
     assert model.converged_ and blocks.calls[-2:] == ["_block_loss", "_block_loss"]
     assert_allclose(model.objective_, PSVM(tol=1e-9).fit(X, y).objective_, rtol=2e-8)
@@ -267,7 +183,7 @@ def test_sums_of_the_certificate(monkeypatch, p):
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3])
 def test_at_most_two_passes_an_iteration(small, p):
     X, y = draw(seed=9)
-    blocks, counts = Blocks(X, y, cut(len(X), 3)), []
+    blocks, counts = RowBlocks(X, y, CUTS), []
 
     def count(model, iteration, info):
         if "rows" not in info:
@@ -278,27 +194,6 @@ def test_at_most_two_passes_an_iteration(small, p):
     assert p < 2 or counts[-1] <= len(counts) + 3
 
 
-def test_traffic_does_not_grow_with_the_rows(small):
-    largest = []
-    for n in (1500, 3000):
-        X, y = draw(n=n, seed=10)
-        blocks = Blocks(X, y, [0, n // 2, n])
-        PSVM(p=1).fit(blocks)
-        sent = zip(blocks.calls, blocks.traffic, strict=True)
-        largest.append(max(size for step, size in sent if step != "_block_sample"))
-        assert blocks.calls.count("_block_sample") == 1
-    assert largest[0] == largest[1] < 3000
-
-
-@each_loss
-def test_lost_blocks_give_the_same_answer(p, beta, small):
-    X, y = draw(seed=11)
-    rng = np.random.default_rng(0)
-    blocks = RowBlocks(X, y, [600], loses=lambda: rng.random() < 0.3)
-    expected = PSVM(p=p, beta=beta).fit(RowBlocks(X, y, [600]))
-    assert_array_equal(PSVM(p=p, beta=beta).fit(blocks).coef_, expected.coef_)
-
-
 def test_blocks_are_used_again_and_not_kept(small):
     X, y = draw(seed=12)
     blocks = RowBlocks(X, y, [600])
@@ -306,44 +201,6 @@ def test_blocks_are_used_again_and_not_kept(small):
     assert not any(isinstance(value, (RowBlocks, RowBlock)) for value in vars(model).values())
     assert_array_equal(model.coef_, PSVM(p=1).fit(blocks).coef_)
     assert pickle.loads(pickle.dumps(model)).score(X, y) == model.score(X, y)
-
-
-def test_a_line_says_beforehand_what_is_read(small, capsys):
-    X, y = draw(seed=14)
-    PSVM(verbose=1).fit(RowBlocks(X, y, [600]))
-    first, second, *_ = capsys.readouterr().out.splitlines()
-    assert "2 blocks of 1,500 rows" in first and f"{X.nbytes:,} bytes; an iter" in first
-    assert second.startswith("PSVM     1")
-
-
-# -- what is refused ------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "params, text",
-    [
-        ({"sampling": "bootstrap"}, "on row blocks sampling must be None, got 'bootstrap'"),
-        ({"kernel": "rbf"}, "on row blocks kernel must be 'linear', got 'rbf'"),
-        ({"solver": "alm"}, "on row blocks solver must be 'auto', got 'alm'"),
-        ({"solver": "paper"}, "on row blocks solver must be 'auto', got 'paper'"),
-        ({"lam": -1.0}, "lam must be a finite number > 0"),
-    ],
-)
-def test_refused_before_any_work(params, text):
-    X, y = draw(n=60)
-    blocks = Blocks(X, y, [0, 20, 60])
-    with pytest.raises(ValueError, match=f"ExRM: {text}"):
-        ExRM(**params).fit(blocks)
-    assert not blocks.calls
-
-
-def test_labels_and_weights_belong_to_the_blocks():
-    X, y = draw(n=60)
-    blocks = Blocks(X, y, [0, 20, 60])
-    for more in ((y,), (None, np.ones(60))):
-        with pytest.raises(ValueError, match="have their labels and weights with them"):
-            PSVM().fit(blocks, *more)
-    assert not blocks.calls
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        PSVM().fit(X)
 
 
 def test_line_search_finds_a_short_step():

@@ -54,7 +54,7 @@ class RowBlocks:
     """Base of row blocks; a subclass has shape (n, d), is_weighted, map, map_inplace, clear."""
 
     def fit_model(self, model, *args):
-        """Run the part of model.fit that needs the rows; return what that fit expects."""
+        """Fit a model to these rows; return the result that its own fit expects."""
         name, home = type(model).__name__, __package__.rpartition(".")[0]
         for kind in type(model).__mro__:
             if kind.__name__ in FITS:

@@ -3,9 +3,9 @@
     with connect("local:2") as client: ...
     with connect("tcp://192.168.0.7:8786") as client: ...
 
-`local:N` starts N processes, which communicate on 127.0.0.1 only. Workers of another scheduler have
-the same files and package versions. A scheduler declares a worker dead that is silent for 5
-minutes, as one kernel can be on large data: DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=1d in its
+`local:N` starts N processes, which communicate on 127.0.0.1 only. Workers of another scheduler need
+the same files and package versions. A scheduler declares a worker dead after 5 minutes of silence,
+which one kernel may take on large data. DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=1d in its
 environment makes that a day.
 """
 
@@ -23,14 +23,13 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-DEATHS = 3  # Workers that may die in one task; `dask scheduler` has a number of its own.
 REACH = 10.0  # Seconds to reach the scheduler, and for its workers to answer.
 PATIENCE = 30.0  # Seconds without any worker until the run gives up.
-LATE = 2.0  # Seconds until a process that was being started is there.
+LATE = 2.0  # Seconds that a process may need to start.
 PULSE = 0.5  # Seconds between two counts of the workers.
 PACKAGES = ("numpy", "numba", "scipy", "osqp", "distributed")  # Versions must agree.
 SETTINGS = {  # Of `local:N`.
-    "distributed.scheduler.allowed-failures": DEATHS - 1,
+    "distributed.scheduler.allowed-failures": 2,  # A third death in one task fails it.
     "distributed.scheduler.worker-ttl": None,  # A kernel may keep a worker from answering.
     # Inherit the environment: sums by another number of BLAS threads may differ in the last bit.
     "distributed.nanny.pre-spawn-environ": dict.fromkeys(
@@ -44,7 +43,7 @@ HINT = (
 
 
 def check(where):
-    """Return the number of local workers; raise an error if no cluster is named, or Dask absent."""
+    """Return the number of local workers; raise an error if `where` is invalid, or Dask absent."""
     local = re.fullmatch(r"local:(\d+)", where)
     if not (local and int(local[1]) or re.fullmatch(r"(tcp|tls)://.+:\d+", where)):
         raise ValueError(f"--scheduler must be local:N or tcp://HOST:PORT, got {where!r}")
@@ -83,7 +82,7 @@ def dask_setup(worker):
 
 
 def fingerprint():
-    """Return all that must be equal on a worker and here for equal bits, as a dict."""
+    """Return a dict of all that must be equal on a worker and here for equal bits."""
     from distributed import get_worker
 
     try:
@@ -108,8 +107,7 @@ def _code():
 
 def need_same(address, theirs, ours):
     """Raise ValueError if the fingerprint of a worker differs from ours."""
-    wrong = [f"{key} {theirs[key]} and not {ours[key]}" for key in ours if theirs[key] != ours[key]]
-    if wrong:
+    if wrong := [f"{k} {theirs[k]} and not {ours[k]}" for k in ours if theirs[k] != ours[k]]:
         raise ValueError(f"worker {address} has {', '.join(wrong)}; {HINT}")
 
 
@@ -148,43 +146,21 @@ class Workers:
         return ConnectionError(f"the scheduler {self.where} has gone away; {self.advice}")
 
     def admit(self, ours):
-        """Wait for workers; raise an error if one differs. Tasks check those that are busy."""
+        """Wait for workers; raise an error if one differs. Tasks check those that come later."""
         while not self.count():
             time.sleep(PULSE)
 
-        def ask(module):  # Sent by value, to workers that may not have the project.
-            return importlib.import_module(module).fingerprint()
+        def ask(module, dask_worker):  # Sent by value, to workers that may not have the project.
+            own = {"threads": dask_worker.state.nthreads}
+            return importlib.import_module(module).fingerprint() | own
 
-        asked = {
-            address: self.client.submit(ask, __name__, workers=[address], pure=False)
-            for address in self.threads
-        }
-        end = time.monotonic() + REACH
-        while asked and time.monotonic() < end:
-            for address, future in [*asked.items()]:
-                if address not in self.threads:  # The worker has left: never to be answered.
-                    del asked[address]
-                elif future.done():
-                    del asked[address]
-                    _judge(address, future, ours)
-            if asked:
-                time.sleep(PULSE / 50)
-                self.count()
-
-
-def _judge(address, future, ours):
-    """Raise an error if a worker differs, or cannot answer; not if it has left since."""
-    import distributed
-
-    lost = distributed.TimeoutError, distributed.CancelledError, distributed.scheduler.KilledWorker
-    try:
-        theirs = future.result(timeout=PULSE)
-    except lost:
-        return
-    except Exception as error:
-        text = f"worker {address} cannot be used: {error_line(error)}"
-        raise ChildProcessError(f"{text}; {HINT}") from None
-    need_same(address, theirs, ours)
+        for address, theirs in self.client.run(ask, __name__, on_error="return").items():
+            if isinstance(theirs, OSError):  # The worker has left.
+                continue
+            if isinstance(theirs, Exception):
+                text = f"worker {address} cannot be used: {error_line(theirs)}"
+                raise ChildProcessError(f"{text}; {HINT}")
+            need_same(address, theirs, ours)
 
 
 @contextlib.contextmanager

@@ -1,13 +1,32 @@
-"""Row blocks of this process: in memory, or in memory-mapped files."""
+"""Row blocks of this process, and the sources from which blocks are opened.
 
+A source can be sent to a worker and opened there: arrays, .npz files, text files, chunks of Dask
+arrays. Blocks are in memory, or in memory-mapped files.
+"""
+
+import copy
 import os
+import re
+import struct
 import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
 from . import RowBlock, RowBlocks
+
+NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 class DataError(ValueError):
@@ -16,8 +35,8 @@ class DataError(ValueError):
 
 def temporary_zeros(shape, dtype):
     """Zeros in an unnamed temporary file, freed with the array, even if the process is killed."""
-    array = np.zeros(0, dtype)
-    size = int(np.prod(shape)) * array.itemsize
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
     if not size:
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile() as file:
@@ -28,7 +47,15 @@ def temporary_zeros(shape, dtype):
         except OSError as error:
             cause = f"{size} bytes do not fit ({error.strerror}); set TMPDIR to a larger disk"
             raise DataError(f"{tempfile.gettempdir()}: {cause}") from None
-        return np.asarray(np.memmap(file, array.dtype, "w+", shape=shape))
+        return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+
+
+def _store(array, dtype=None):
+    """Copy an array into an unnamed temporary file."""
+    array = np.asarray(array)
+    stored = temporary_zeros(array.shape, dtype or array.dtype)
+    stored[...] = array
+    return stored
 
 
 class BlockInfo(NamedTuple):
@@ -67,6 +94,9 @@ class BlockData:
         return RowBlock(self.X, start, zeros, **arrays)
 
 
+# -- blocks of this process ------------------------------------------------------------------------
+
+
 class LocalBlocks(RowBlocks):
     """Row blocks of this process.
 
@@ -79,16 +109,15 @@ class LocalBlocks(RowBlocks):
 
     def __init__(self, sources, notes, code_labels):
         data, self.notes = [source.open() for source in sources], [*notes]
-        infos = [each.info() for each in data]
-        self.classes, codes, self.schema = code_labels(infos, sources[0])
+        self.classes, codes, self.schema = code_labels([each.info() for each in data], sources[0])
         for each in data:
             each.recode(codes)
-        self._set(data, [source.title for source in sources], infos)
+        self._set(data, [source.title for source in sources])
 
-    def _set(self, data, titles, infos):
+    def _set(self, data, titles):
+        infos, self.titles, self._pools = [each.info() for each in data], titles, {}
         self.shape, starts, self.is_weighted = combine(titles, infos)
         self._blocks = [each.block(start) for each, start in zip(data, starts, strict=True)]
-        self.titles, self._pools = titles, {}
 
     def map(self, function, *args, n_jobs=1, add=False):
         """List function(block, *args) of each block, n_jobs of them at a time."""
@@ -110,11 +139,8 @@ class LocalBlocks(RowBlocks):
 
     def __getitem__(self, chosen):
         """Return blocks of the same rows, for a slice; they share no attached array."""
-        titles, chosen = self.titles[as_slice(chosen)], self._blocks[chosen]
-        new = object.__new__(LocalBlocks)
-        new.notes, new.classes, new.schema = self.notes, self.classes, self.schema
-        data = [block.data for block in chosen]
-        new._set(data, titles, [each.info() for each in data])
+        new, chosen = copy.copy(self), as_slice(chosen)
+        new._set([block.data for block in self._blocks[chosen]], self.titles[chosen])
         return new
 
 
@@ -137,9 +163,216 @@ def combine(titles, infos):
             raise DataError(f"{title}: has no rows; leave it out")
         if info.d != infos[0].d:
             other = f"{titles[0]} has {infos[0].d}"
-            raise DataError(f"{title}: has {info.d} columns and {other}; make them the same")
+            raise DataError(f"{title}: has {info.d} columns and {other}; make them equal")
         if info.is_weighted != infos[0].is_weighted:
             one, other = (titles[0], title) if infos[0].is_weighted else (title, titles[0])
             raise DataError(f"{other}: has no sample_weight, as {one} has; all need it, or none")
     starts = np.cumsum([0, *(info.n for info in infos)]).tolist()
     return (starts[-1], infos[0].d), starts[:-1], infos[0].is_weighted
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+def check_arrays(title, X, y, weight=None):
+    """Raise DataError unless these arrays, or their headers, are rows with labels."""
+    if X is None or y is None:
+        raise DataError(f"{title}: needs X and labels y, and has no {'X' if X is None else 'y'}")
+    if len(X.shape) != 2 or X.dtype.kind not in "biuf":
+        raise DataError(f"{title}: X must be a table of numbers, got {X.dtype} {X.shape}")
+    if y.shape[:1] != X.shape[:1] or len(y.shape) > 2 or y.dtype.kind not in "biufUOS":
+        wrong = f"got {y.dtype} {y.shape}"
+        raise DataError(f"{title}: y must be {X.shape[0]} labels, one per row, {wrong}")
+    if weight is not None and (weight.shape != X.shape[:1] or weight.dtype.kind not in "biuf"):
+        wrong = f"got {weight.dtype} {weight.shape}"
+        raise DataError(f"{title}: sample_weight must be {X.shape[0]} numbers, {wrong}")
+
+
+@contextmanager
+def unpacking(path):
+    """Turn any error of reading an .npz file into a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged archives.
+        cause = " ".join(str(error).split())
+        hint = "write it with numpy.savez(path, X=X, y=y)"
+        raise DataError(f"{path}: not an .npz file of plain arrays ({cause}); {hint}") from None
+
+
+@dataclass
+class Source:
+    """Base of sources; `open` returns BlockData. The title is for messages."""
+
+    title: str
+    key: str = field(default_factory=lambda: uuid.uuid4().hex, kw_only=True)
+
+    def info(self):
+        """Return BlockInfo; None if the rows must be read first."""
+
+
+@dataclass
+class ArraySource(Source):
+    """Arrays X, y and sample_weight or None in memory."""
+
+    arrays: tuple
+
+    def open(self):
+        X, y, weight = self.arrays
+        return BlockData(np.ascontiguousarray(X, dtype=float), y, weight)
+
+    def info(self):
+        X, _, weight = self.arrays
+        return BlockInfo(*X.shape, weight is not None)
+
+
+def array_source(k, given):
+    """Check item k of a list of tuples of arrays; return its source."""
+    title = f"block {k} of the list"
+    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+        got = f"got {type(given).__name__}"
+        raise DataError(f"{title}: must be a tuple (X, y) or (X, y, sample_weight), {got}")
+    arrays = tuple(None if array is None else np.asarray(array) for array in (*given, None)[:3])
+    check_arrays(title, *arrays)
+    return ArraySource(title, arrays)
+
+
+@dataclass
+class NpzSource(Source):
+    """An .npz file, memory-mapped if possible. If `coded`, y become codes of labels."""
+
+    coded: bool
+
+    def open(self):
+        """Map X, y and the weights; converted ones are in temporary files."""
+        path, arrays = self.title, []
+        for name, header in self._headers().items():
+            if header is None:
+                arrays.append(None)
+            elif header.offset is None or (name != "y" and header.dtype != np.float64):
+                with unpacking(path), np.load(path, allow_pickle=False) as file:
+                    arrays.append(_store(file[name], None if name == "y" else float))
+            else:
+                place = header.dtype, "r", header.offset, header.shape
+                arrays.append(np.asarray(np.memmap(path, *place)))
+        if not self.coded:
+            return BlockData(*arrays, stored=True)
+        X, y, weight = arrays
+        labels, codes = np.unique(y, return_inverse=True)
+        return BlockData(X, _store(codes.ravel()), weight, labels.astype(str).tolist(), stored=True)
+
+    def info(self):
+        """Return BlockInfo from the headers; None if the labels are needed."""
+        headers = None if self.coded else self._headers()
+        return headers and BlockInfo(*headers["X"].shape, headers["sample_weight"] is not None)
+
+    def _headers(self):
+        """Shape, dtype and offset of X, y and sample_weight by name, checked.
+
+        None for an array that is absent. The offset is None if the array cannot be mapped.
+        """
+        path, headers = self.title, {"X": None, "y": None, "sample_weight": None}
+        with unpacking(path), zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+            for info in archive.infolist():
+                if (name := info.filename.removesuffix(".npy")) not in headers:
+                    continue
+                with archive.open(info) as member:
+                    read = NPY_HEADERS[np.lib.format.read_magic(member)]
+                    shape, by_column, dtype = read(member)
+                    offset = member.tell()
+                file.seek(info.header_offset + 26)  # The lengths of name and extra field.
+                offset += info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+                plain = info.compress_type == zipfile.ZIP_STORED and 0 not in shape
+                plain = plain and not (by_column and len(shape) > 1) and not dtype.hasobject
+                offset = offset if plain else None
+                headers[name] = SimpleNamespace(shape=shape, dtype=dtype, offset=offset)
+        check_arrays(path, *headers.values())
+        return headers
+
+
+@dataclass
+class TextSource(Source):
+    """CSV, TSV or LIBSVM text, read by the schema and options of the first file.
+
+    read : function (path, labels, schema=, **options) that returns data with X and y, codes into
+        the list of labels, which it fills
+    """
+
+    schema: list
+    options: dict
+    read: Callable
+
+    def open(self):
+        labels = []
+        data = self.read(self.title, labels, schema=self.schema, **self.options)
+        return BlockData(_store(data.X), _store(data.y), labels=labels, stored=True)
+
+
+def list_files(folder, suffixes):
+    """List the data files of a directory in natural order: part2 before part10."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such directory; give one that holds data files")
+    try:
+        paths = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror})") from None
+    if not paths:
+        raise DataError(f"{folder}: holds no data files; they are .npz, CSV, TSV or LIBSVM files")
+    kinds = {path: Path(path.name.lower().removesuffix(".gz")).suffix for path in sorted(paths)}
+    for path, kind in kinds.items():
+        if kind not in suffixes or not path.is_file():
+            hint = "move it away, or convert it to .npz, CSV, TSV or LIBSVM"
+            raise DataError(f"{path}: is no data file that can be read; {hint}")
+    if len({kind == ".npz" for kind in kinds.values()}) > 1:
+        raise DataError(f"{folder}: holds .npz files and text; labels differ there, use one kind")
+
+    def natural(path):
+        pieces = re.split(r"(\d+)", path.name)
+        return [int(piece) if k % 2 else piece for k, piece in enumerate(pieces)], path.name
+
+    return sorted(paths, key=natural)
+
+
+@dataclass
+class ChunkSource(Source):
+    """Rows of one chunk of a Dask array; `chunk` computes X, y and the weights."""
+
+    chunk: object
+    known: BlockInfo
+
+    def open(self):
+        X, y, weight = self.chunk.compute()
+        check_arrays(self.title, X, y, weight)
+        weight = None if weight is None else _store(weight, float)
+        return BlockData(_store(X, float), _store(y), weight, stored=True)
+
+    def info(self):
+        return self.known
+
+
+def chunk_sources(X, y, sample_weight):
+    """List the sources of a Dask array X (n, d): its chunks of rows."""
+    import dask
+
+    if X.ndim != 2 or np.isnan(X.shape).any():
+        hint = "call X.compute_chunk_sizes() if they are unknown"
+        raise DataError(f"blocks: X must be 2-D with known sizes, got shape {X.shape}; {hint}")
+    if y is None:
+        raise DataError("blocks: a Dask array X needs labels y")
+    X = X.rechunk({1: -1})
+    sizes, columns = X.chunks[0], []
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None and np.shape(given) != (len(X),):
+            raise DataError(f"blocks: {name} must have shape ({len(X)},), got {np.shape(given)}")
+        if hasattr(given, "to_delayed"):
+            columns.append(given.rechunk((sizes,)).to_delayed().ravel())
+        elif given is None:
+            columns.append([None] * len(sizes))
+        else:
+            columns.append(np.split(np.asarray(given), np.cumsum(sizes)[:-1]))
+    infos = [BlockInfo(n, X.shape[1], sample_weight is not None) for n in sizes]
+    chunks = map(dask.delayed(tuple), zip(X.to_delayed().ravel(), *columns, strict=True))
+    pairs = enumerate(zip(chunks, infos, strict=True))
+    return [ChunkSource(f"chunk {k}", chunk, info) for k, (chunk, info) in pairs]

@@ -10,16 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import exrm
-from ..exrm import (
-    EPS,
-    LANES,
-    TINY,
-    _exclusivity,
-    _Newton,
-    _power_prox,
-    _subsample_rows,
-    _subsample_sizes,
-)
+from ..exrm import EPS, LANES, TINY, _exclusivity, _Newton, _power_prox
 from . import ThreadBlocks, kernels_on
 from .checks import check_blocks
 
@@ -30,9 +21,7 @@ SEARCH_STEPS = 16  # Step lengths tried per round of the line search.
 SEARCH_ROUNDS = 12  # Rounds of the line search, at most.
 SHORT_ROW = 32  # Columns up to which rows of slope 0 are added, too: a branch costs more.
 LOSS_ROWS = 2**16  # Rows per call in the certificate.
-MIN_SUBSAMPLE_CELLS = (
-    2**18
-)  # Numbers of a sample per thread; below, its calls cost more than it saves.
+MIN_SUBSAMPLE_CELLS = 2**18  # Of a subsample per thread; below, calls cost more than it saves.
 MIN_CELLS_PER_THREAD = 2**21  # Numbers of X per thread; below, its start costs more than it saves.
 
 
@@ -90,8 +79,8 @@ def _solve_blocks(blocks, sample, hinge, beta, tol, monitor, n_jobs=1):
     width = exrm.ENVELOPE_MAX if hinge.p < 2 else 0.0
     start = _BlockWarmStart(np.zeros((1, d)), np.zeros(1), None, width)
     enough = max(tol, exrm.SUBSAMPLE_TOL if hinge.p >= 2 else exrm.SUBSAMPLE_TOL_ENVELOPE)
-    for size in _subsample_sizes(len(X), d)[::-1] if monitor.max_iter > 1 else ():
-        rows = _subsample_rows(len(X), size) if size < len(X) else slice(None)
+    for size in exrm._subsample_sizes(len(X), d)[::-1] if monitor.max_iter > 1 else ():
+        rows = exrm._subsample_rows(len(X), size) if size < len(X) else slice(None)
         scaled = hinge._replace(scale=hinge.scale * n / size)
         threads = max(min(n_jobs, size * d // MIN_SUBSAMPLE_CELLS), 1)
         with ThreadBlocks(X[rows], y[rows], weight[rows], threads) as subsample:
@@ -256,14 +245,14 @@ def _sample(blocks, n_jobs=1):
     """X, y and weight of a sample of the rows; of all rows if they are few."""
     n, d = blocks.shape
     most = max(SAMPLE_CELLS // d, 1)
-    size = n if n <= most else min([most, *_subsample_sizes(n, d)[1:2]])
+    size = n if n <= most else min([most, *exrm._subsample_sizes(n, d)[1:2]])
     samples = blocks.map(_block_sample, n, size, n_jobs=n_jobs)
     return [np.concatenate(each) for each in zip(*samples, strict=True)]
 
 
 def _block_sample(block, n, size):
     """X, y and weight of the block's rows in a sample. Reads these rows of X only."""
-    X, rows = block.X, _subsample_rows(n, size)
+    X, rows = block.X, exrm._subsample_rows(n, size)
     first, last = np.searchsorted(rows, (block.start, block.start + len(X)))
     rows = rows[first:last] - block.start
     return np.asarray(X[rows]), block.target[rows], block.weight[rows]

@@ -10,6 +10,8 @@ called again. The workers free the blocks with the RemoteBlocks object, or with 
 """
 
 import collections
+import copy
+import dataclasses
 import functools
 import itertools
 import pickle
@@ -21,29 +23,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from . import RowBlocks, cluster
-from .local import as_slice, combine
-from .sources import ArraySource, ChunkSource
+from .local import ArraySource, ChunkSource, as_slice, combine
 
 DEATHS = 3  # Workers that may die in one function on one block until it has failed.
 SLICE = 0.25  # Seconds after which a worker returns the results that it has.
-FULL = 1.2  # Times its fair share of rows: above, a worker gets no chunk for having it already.
 WAIT = 3.0  # Seconds for a new worker to join before the others take the blocks of a lost one.
 ADVICE = "fit again when it is there"
-UNREACHED = (OSError, KeyError, RuntimeError)  # Errors of calls to an actor that is not there.
 MISSING, FAILED, DONE = range(3)  # States of a result.
 
-_blocks = {}  # {(run, number): _VersionedBlock} of this process.
+_blocks = {}  # {(run, number): block} of this process; block.version numbers its last change.
 _opened = weakref.WeakValueDictionary()  # {key of a source: BlockData} of this process.
 
 
 # -- on a worker -----------------------------------------------------------------------------------
-
-
-class _VersionedBlock:
-    """Block on a worker, and the number of its last change; None during a change."""
-
-    def __init__(self, block, version):
-        self.block, self.version = block, version
 
 
 class BlockActor:
@@ -65,31 +57,30 @@ class BlockActor:
         Returns {number: (state, result)}, pickled.
         """
         call = functools.partial(_call, self.run, *pickle.loads(packed), version, after)
+        begin, results = time.monotonic(), {}
         if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
                 results = dict(zip(numbers, pool.map(call, numbers), strict=True))
-            return pickle.dumps(_add_results(results) if add else results)
-        begin, results = time.monotonic(), {}
+            numbers = ()
         for number in numbers:
             results[number] = call(number)
             results = _add_results(results) if add else results
             if time.monotonic() - begin > SLICE:
                 break
-        return pickle.dumps(results)
+        return pickle.dumps(_add_results(results) if add else results)
 
 
 def _call(run, function, args, version, after, number):
     """Call a function on one block; return state and result."""
-    versioned = _blocks.get((run, number))
-    if versioned is None or versioned.version != version:
+    block = _blocks.get((run, number))
+    if block is None or block.version != version:
         return MISSING, None
-    if after is not None:
-        versioned.version = None
+    block.version = version if after is None else None  # During a change it has none.
     try:
-        result = function(versioned.block, *args)
+        result = function(block, *args)
     except Exception as error:
         return FAILED, _portable(error)
-    versioned.version = version if after is None else after
+    block.version = version if after is None else after
     return DONE, result
 
 
@@ -108,7 +99,7 @@ def _free(run):
 
 
 def build(run, number, source, arrays, place, log, ours):
-    """Open a source as a block and replay its changes.
+    """Open a source as a block and replay its changes; return the error that this raises, or None.
 
     arrays : X, y and the weights if the source does not hold them; else None
     place : rows before the block, {label: code} or None, number of the last change
@@ -116,26 +107,28 @@ def build(run, number, source, arrays, place, log, ours):
     from distributed import get_worker
 
     start, codes, version = place
-    cluster.need_same(get_worker().address, cluster.fingerprint(), ours)
-    data = _opened.get(source.key)
-    if data is None:
-        source = source if arrays is None else ArraySource(source.key, source.title, arrays)
-        data = _opened[source.key] = source.open()
-    data.recode(codes)
-    block = data.block(start)
-    for packed in log:
-        function, args = pickle.loads(packed)
-        function(block, *args)
-    _blocks[run, number] = _VersionedBlock(block, version)
+    try:
+        cluster.need_same(get_worker().address, cluster.fingerprint(), ours)
+        data = _opened.get(source.key)
+        if data is None:
+            source = source if arrays is None else ArraySource(source.title, arrays, key=source.key)
+            data = _opened[source.key] = source.open()
+        data.recode(codes)
+        block = data.block(start)
+        for packed in log:
+            function, args = pickle.loads(packed)
+            function(block, *args)
+    except Exception as error:
+        return _portable(error)
+    block.version, _blocks[run, number] = version, block
 
 
 def _portable(error):
     """Return the error, or one with its text if it cannot be pickled."""
     try:
-        pickle.loads(pickle.dumps(error))
+        return pickle.loads(pickle.dumps(error))
     except Exception:
         return ChildProcessError(cluster.error_line(error))
-    return error
 
 
 def _info(block):
@@ -161,12 +154,12 @@ class RemoteBlocks(RowBlocks):
     """
 
     def __init__(self, client, sources, notes, code_labels):
-        self.notes, self.titles = [*notes], [source.title for source in sources]
-        self.classes = self.schema = None
+        self._client, self.notes, self.titles = client, [*notes], [one.title for one in sources]
+        self.classes = self.schema = self._codes = None
         self._ours = {k: v for k, v in cluster.fingerprint().items() if k != "threads"}
         self._workers = cluster.Workers(client, client.scheduler.address, ADVICE)
         self._workers.admit(self._ours)
-        self._begin(client, sources, [None] * len(sources))
+        self._begin(sources, [None] * len(sources))
         infos = [source.info() for source in sources]
         if None in infos:
             infos = self.map(_info)
@@ -174,13 +167,12 @@ class RemoteBlocks(RowBlocks):
             self._built.clear()  # The codes of the labels are known only now.
         self._set(infos)
 
-    def _begin(self, client, sources, homes):
-        self._client, self._sources, self._homes = client, sources, homes
+    def _begin(self, sources, homes):
+        self._sources, self._homes, self._built, self._actors = sources, homes, set(), {}
         self._run, self._serial, self.traffic = uuid.uuid4().hex, itertools.count(1), []
         self._version, self._log = 0, []
-        self._built, self._actors, self._chunks = set(), {}, {}
         self._lost, self._crowd = -WAIT, 0  # Time when a worker left; number of workers before.
-        self._sizes, self._starts, self._codes = [1] * len(sources), [0] * len(sources), None
+        self._sizes = self._starts = [0] * len(sources)
 
     def _set(self, infos):
         self.shape, self._starts, self.is_weighted = combine(self.titles, infos)
@@ -216,40 +208,20 @@ class RemoteBlocks(RowBlocks):
 
     def __getitem__(self, chosen):
         """Return blocks of the same rows, for a slice; they share no attached array."""
-        new, chosen = object.__new__(RemoteBlocks), as_slice(chosen)
-        new.notes, new.classes, new.schema = self.notes, self.classes, self.schema
-        new.titles = self.titles[chosen]
-        new._ours, new._workers, new._whole = self._ours, self._workers, self
-        new._begin(self._client, self._sources[chosen], self._homes[chosen])
-        new._codes = self._codes
+        new, chosen = copy.copy(self), as_slice(chosen)
+        new.titles, new._whole = self.titles[chosen], self  # Workers keep the opened data.
+        new._begin(self._sources[chosen], self._homes[chosen])
         new._set(self._infos[chosen])
         return new
 
     def _settle(self, numbers):
-        """Assign each block to the worker with the fewest rows, or to one that has its chunk."""
-        loads = dict.fromkeys(self._workers.threads, 0)
-        for home, size in zip(self._homes, self._sizes, strict=True):
-            if home in loads:
-                loads[home] += size
-        fair = FULL * sum(self._sizes) / len(loads)
-        holders = self._holders(numbers)
-        for k in sorted(numbers, key=lambda k: -self._sizes[k]):
-            near = [a for a in holders.get(k, ()) if loads.get(a, fair) + self._sizes[k] <= fair]
-            self._homes[k] = min(near or loads, key=loads.get)
-            loads[self._homes[k]] += self._sizes[k]
-
-    def _holders(self, numbers):
-        """Compute the chunks of a Dask array; return {block: workers that have its chunk}."""
-        chunks = [k for k in numbers if isinstance(self._sources[k], ChunkSource)]
-        if not chunks:
-            return {}
-        futures = self._client.compute([self._sources[k].chunk for k in chunks])
-        while not all(future.done() for future in futures):
-            self._workers.count()
-            time.sleep(cluster.PULSE / 20)
-        self._chunks.update(zip(chunks, futures, strict=True))
-        where = self._client.who_has(futures)
-        return {k: where.get(future.key, ()) for k, future in self._chunks.items()}
+        """Assign each block to the worker with the fewest rows, then the fewest blocks."""
+        loads = {address: [0, 0] for address in self._workers.threads}
+        for k in sorted(range(len(self)), key=lambda k: (k in numbers, -self._sizes[k])):
+            if k in numbers:
+                self._homes[k] = min(loads, key=loads.get)
+            if load := loads.get(self._homes[k]):
+                load[:] = load[0] + self._sizes[k], load[1] + 1
 
 
 def _pack(function, args):
@@ -309,11 +281,10 @@ class _Call:
     def lose(self, key):
         """Drop the task of a worker that has died; raise an error after DEATHS of them."""
         for k in self.busy.pop(key).numbers:
-            self.blocks._chunks.pop(k, None)
             self.deaths[k] += 1
             if self.deaths[k] == DEATHS:
-                where = f"{self.name} on {self.blocks.titles[k]}"
-                text = f"{DEATHS} workers, one after another, died in {where}"
+                place = f"{self.name} on {self.blocks.titles[k]}"
+                text = f"{DEATHS} workers, one after another, died in {place}"
                 raise ChildProcessError(f"{text}, perhaps for lack of memory")
 
     def send(self):
@@ -330,7 +301,7 @@ class _Call:
             mine = [k for k in waiting if blocks._homes[k] == address]
             if raw := [k for k in mine if k not in blocks._built]:
                 self.send_source(address, raw[0])
-            elif mine:
+            elif mine:  # A block on which a worker has died goes alone.
                 self.send_call(address, mine[:1] if self.deaths[mine[0]] else mine)
 
     def send_source(self, address, k):
@@ -346,36 +317,57 @@ class _Call:
                 (arrays,) = client.scatter([source.arrays], workers=[address], hash=False)
             except (distributed.TimeoutError, OSError, KeyError, ValueError):
                 return time.sleep(cluster.PULSE)  # The worker has just left.
-            source = source._replace(arrays=())
+            source = dataclasses.replace(source, arrays=())
         elif isinstance(source, ChunkSource):
-            arrays = blocks._chunks.get(k) or client.compute(source.chunk)
-            source = source._replace(chunk=None)
+            arrays = client.compute(source.chunk)
+            source = dataclasses.replace(source, chunk=None)
         place = blocks._starts[k], blocks._codes, blocks._version
         args = source, arrays, place, [*blocks._log], blocks._ours
         future = client.submit(build, blocks._run, k, *args, **where)
         self.busy[key := next(self.keys)] = _Task(address, [k], future)
-        future.add_done_callback(lambda future: self.done.put((key, None)))
+        future.add_done_callback(functools.partial(_report, self.done, key))
 
     def send_call(self, address, numbers):
-        """Call the actor of a worker. A block on which a worker has died goes alone."""
+        """Call the function on blocks of a worker, by its actor."""
         import distributed
 
         blocks, key, actor = self.blocks, next(self.keys), self.blocks._actors[address]
         self.busy[key] = _Task(address, numbers)
-        lost = distributed.TimeoutError, distributed.CancelledError
         try:
             if isinstance(actor, distributed.Future):
                 with blocks._client.as_current():
                     actor = blocks._actors[address] = actor.result(timeout=cluster.REACH)
             args = blocks._version, self.after, blocks._workers.threads[address], self.add
             answer = actor.call(numbers, self.packed, *args)
-        except (*lost, distributed.scheduler.KilledWorker, *UNREACHED) as error:
+        except Exception as error:
             return self.miss(key, error)
         self.sent += len(self.packed)
-        blocks._client.loop.add_callback(_listen, answer, key, self.done)
+        blocks._client.loop.add_callback(_listen, self.done, key, answer)
+
+    def receive(self):
+        """Take the next answer, if one comes within PULSE seconds."""
+        try:
+            key, answer, error = self.done.get(timeout=cluster.PULSE)
+        except queue.Empty:
+            return
+        if key not in self.busy:
+            return
+        if error is not None:
+            return self.miss(key, error)
+        task = self.busy.pop(key)
+        if task.future is not None:
+            if answer is not None:
+                raise answer
+            return self.blocks._built.update(task.numbers)
+        self.received += len(answer)
+        for k, result in pickle.loads(answer).items():
+            if result[0] == MISSING:
+                self.blocks._built.discard(k)
+            else:
+                self.results[k] = result
 
     def miss(self, key, error):
-        """Drop a task whose worker cannot be reached: it has left, or was restarted."""
+        """Drop a task that did not reach its worker, which has left or was restarted."""
         blocks, workers, address = self.blocks, self.blocks._workers, self.busy[key].address
         workers.count(at_once=True)
         if address not in workers.threads:
@@ -386,56 +378,20 @@ class _Call:
             raise ChildProcessError(text)
         blocks._built.difference_update(self.busy.pop(key).numbers)
         blocks._actors.pop(address, None)
-        time.sleep(cluster.PULSE / 10)
-
-    def receive(self):
-        """Take the next answer, if one comes within PULSE seconds."""
-        try:
-            key, answer = self.done.get(timeout=cluster.PULSE)
-        except queue.Empty:
-            return
-        if key in self.busy:
-            self.take(key, answer) if self.busy[key].future is None else self.take_built(key)
-
-    def take_built(self, key):
-        """Note that a block has been built; raise its error if it cannot be."""
-        import distributed
-
-        blocks, task = self.blocks, self.busy[key]
-        try:
-            task.future.result(timeout=cluster.REACH)
-        except distributed.TimeoutError:  # Its worker has died since.
-            if task.future.status == "error":
-                raise
-            return task.future.add_done_callback(lambda future: self.done.put((key, None)))
-        except distributed.scheduler.KilledWorker:
-            return self.lose(key)
-        except (distributed.CancelledError, OSError) as error:
-            if task.future.status == "error":
-                raise
-            return self.miss(key, error)  # Arrays sent to the worker are lost with it.
-        del self.busy[key]
-        blocks._built.update(task.numbers)
-        blocks._chunks.pop(*task.numbers, None)
-
-    def take(self, key, answer):
-        """Store the results of a call; or drop the task if the worker cannot be reached."""
-        if isinstance(answer, UNREACHED):
-            return self.miss(key, answer)
-        if isinstance(answer, BaseException):
-            raise answer
-        del self.busy[key]
-        self.received += len(answer)
-        for k, result in pickle.loads(answer).items():
-            if result[0] == MISSING:
-                self.blocks._built.discard(k)
-            else:
-                self.results[k] = result
+        time.sleep(cluster.PULSE)
 
 
-async def _listen(answer, key, done):
+def _report(done, key, future):
+    """Queue the answer of a task, or the error that kept it from running."""
+    try:
+        done.put((key, future.result(timeout=cluster.REACH), None))
+    except Exception as error:
+        done.put((key, None, error))
+
+
+async def _listen(done, key, answer):
     """Queue the answer of an actor, or its error."""
     try:
-        done.put((key, await answer))
+        done.put((key, await answer, None))
     except Exception as error:
-        done.put((key, error))
+        done.put((key, None, error))

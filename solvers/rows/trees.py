@@ -6,15 +6,7 @@ from functools import partial
 import numpy as np
 
 from .. import gradient_boosting as gb
-from ..gradient_boosting import (
-    BinnedData,
-    TreeGrower,
-    TreeParams,
-    _add,
-    _best_split,
-    _make_children,
-    _sums,
-)
+from ..gradient_boosting import BinnedData, TreeGrower, TreeParams, _add, _best_split, _sums
 from . import kernels_on
 from .checks import check_blocks
 
@@ -23,25 +15,25 @@ jit = kernels_on(gb)
 ROWS_AHEAD = 2048  # Rows routed before those in a histogram are added; they stay in cache.
 BATCH = 2**25  # Bytes of the histograms of one pass over the rows, at most.
 MIN_PAIRS_PER_THREAD = 4  # Pairs of nodes that pay for another thread.
-ALL_LEFT = 256  # Above every code: a node without split sends its rows to itself.
+ALL_LEFT = 256  # Above every bin: a node without split sends its rows to itself.
 
 
 # -- trees level by level -----------------------------------------------------------------------
 @jit(nogil=True)
-def _route_and_add(codes, grad_hess, node, split_table, table, l2, hist):
+def _route_and_add(X_binned, grad_hess, node, split_table, table, l2, hist):
     """Route each row to its new node, and add it to the histogram of that node, if it has one.
 
-    split_table (nodes, 5): feature of the node's split, last code on the left, code of missing
-    values if these go left, left child, slot of the histogram or -1. Overwrites node (n,) and
-    table (nodes, bins): twice the new node per code, plus 1 if it has a slot. Adds to hist
+    split_table (nodes, 5): feature of the node's split, last bin on the left, bin of missing values
+    if these go left, left child, slot of the histogram or -1. Overwrites node (n,) and table
+    (nodes, bins): twice the new node per bin, plus 1 if it has a slot. Adds to hist
     (slots, d, bins, 2). Rows in a histogram are listed first: a branch would be unpredictable.
     """
-    n, d = codes.shape
+    n, d = X_binned.shape
     if split_table.shape[0] == 1:
         for i in range(n):
             node[i] = 0
             for j in range(d):
-                _add(hist[0, j, codes[i, j]], grad_hess[i, 0], grad_hess[i, 1], l2)
+                _add(hist[0, j, X_binned[i, j]], grad_hess[i, 0], grad_hess[i, 1], l2)
         return
     for k in range(split_table.shape[0]):
         for c in range(table.shape[1]):
@@ -51,7 +43,7 @@ def _route_and_add(codes, grad_hess, node, split_table, table, l2, hist):
     for first in range(0, n, ROWS_AHEAD):
         count = 0
         for i in range(first, min(first + ROWS_AHEAD, n)):
-            new = table[node[i], codes[i, split_table[node[i], 0]]]
+            new = table[node[i], X_binned[i, split_table[node[i], 0]]]
             node[i] = new >> 1
             ahead[count] = i
             count += new & 1
@@ -59,51 +51,50 @@ def _route_and_add(codes, grad_hess, node, split_table, table, l2, hist):
             i = ahead[a]
             g, h, sums = grad_hess[i, 0], grad_hess[i, 1], hist[split_table[node[i], 4]]
             for j in range(d):
-                _add(sums[j, codes[i, j]], g, h, l2)
+                _add(sums[j, X_binned[i, j]], g, h, l2)
 
 
 @jit(nogil=True)
-def _walk(codes, node, split_table):
-    """Route each row from the root to its leaf; overwrites node (n,). All splits are in
-    split_table."""
+def _walk(X_binned, node, split_table):
+    """Route each row from the root to its leaf by all splits; overwrites node (n,)."""
     for i in range(node.size):
         k = 0
         while split_table[k, 1] < ALL_LEFT:
-            c = codes[i, split_table[k, 0]]
+            c = X_binned[i, split_table[k, 0]]
             k = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
         node[i] = k
 
 
 @jit
-def _root(hist, count_bits, rules, nodes):
+def _root(hist, count_bits, params, nodes):
     """Fill nodes[0], the root, from its histogram (d, bins, 2)."""
-    rules, root = TreeParams(*rules), nodes[0]
+    params, root = TreeParams(*params), nodes[0]
     root.g = root.h = 0
     for c in range(hist.shape[1]):
-        g, h = _sums(hist[0], c, count_bits, rules.l2)
+        g, h = _sums(hist[0], c, count_bits, params.l2)
         root.g += g
         root.h += h
     root.depth = root.child = root.is_pruned = root.slot = 0
     root.low, root.high = -math.inf, math.inf
     weight = root.h >> count_bits
-    is_pure = rules.l2 is None and abs(root.g) == weight
-    root.is_leaf = rules.max_depth == 0 or weight == 0 or is_pure
+    is_pure = params.l2 is None and abs(root.g) == weight
+    root.is_leaf = params.max_depth == 0 or weight == 0 or is_pure
 
 
 @jit
-def _make_level(nodes, n_nodes, opened, free, data, rules, split_table, pairs):
+def _make_level(nodes, n_nodes, opened, free, data, params, split_table, pairs):
     """Make the children of opened nodes, from n_nodes on, and their rows of split_table.
 
     Overwrites split_table and pairs (m, 3): smaller child, larger child, slot of the smaller one's
     histogram in the pass. The larger child inherits the parent's slot in the store, the other one
     takes a free one. Returns the numbers of nodes, of pairs and of free slots left.
     """
-    data, rules = BinnedData(*data), TreeParams(*rules)
+    data, params = BinnedData(*data), TreeParams(*params)
     n_pairs, n_free = 0, free.size
     for a in range(opened.size):
         node, left, right = nodes[opened[a]], nodes[n_nodes], nodes[n_nodes + 1]
         node.child = n_nodes
-        _make_children(node, left, right, data.count_bits, rules)
+        gb._make_children(node, left, right, data.count_bits, params)
         missing = data.n_bins_non_missing[node.feature]
         r = split_table[opened[a]]
         r[0], r[1], r[3], r[4] = node.feature, node.split_bin, node.child, -1
@@ -125,14 +116,14 @@ def _make_level(nodes, n_nodes, opened, free, data, rules, split_table, pairs):
 
 
 @jit(nogil=True)
-def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
+def _find_pairs(data, params, nodes, pairs, hist, store, space, min_gain):
     """Find the best splits of pairs of siblings; a node becomes a leaf if its gain is too small.
 
     The histogram of the larger sibling is the parent's, in its slot of the store, minus that of the
     smaller one. The root has no sibling.
     """
-    data, rules = BinnedData(*data), TreeParams(*rules)
-    bins, found = space
+    data, params = BinnedData(*data), TreeParams(*params)
+    bins, indices = space
     for a in range(pairs.shape[0]):
         small, large = pairs[a, 0], pairs[a, 1]
         sums = hist[pairs[a, 2]]
@@ -147,7 +138,7 @@ def _find_pairs(data, rules, nodes, pairs, hist, store, space, min_gain):
         for k in (large, small):
             if k >= 0 and not nodes[k].is_leaf:
                 node = nodes[k]
-                _best_split(data, rules, node, None, bins, found, store, None, None)
+                _best_split(data, params, node, None, bins, indices, store, None, None)
                 node.is_leaf = node.gain < min_gain
 
 
@@ -169,11 +160,11 @@ def _depth_first(nodes, place):
 
 
 def _encode_block(block, bins):
-    """Store codes (n, d) of the rows; allocate grad_hess (n, 2) and node (n,). Reads X."""
-    codes = block.allocate("codes", block.X.shape, np.uint8)
-    block.allocate("grad_hess", (len(codes), 2), np.int64)
-    block.allocate("node", len(codes), np.int32)
-    gb.bin_features(block.X, *bins, codes)
+    """Store X_binned (n, d); allocate grad_hess (n, 2) and node (n,). Reads X."""
+    X_binned = block.allocate("X_binned", block.X.shape, np.uint8)
+    block.allocate("grad_hess", (len(X_binned), 2), np.int64)
+    block.allocate("node", len(X_binned), np.int32)
+    gb.bin_features(block.X, *bins, X_binned)
 
 
 def _block_histograms(block, split_table, l2, shape, fill=None):
@@ -183,13 +174,13 @@ def _block_histograms(block, split_table, l2, shape, fill=None):
         fill[0](block, *fill[1:])
     hist, size = np.zeros(shape, dtype=np.int64), np.int16 if len(split_table) < 2**14 else np.int32
     table = np.empty((len(split_table), shape[2]), dtype=size)
-    _route_and_add(block.codes, block.grad_hess, block.node, split_table, table, l2, hist)
+    _route_and_add(block.X_binned, block.grad_hess, block.node, split_table, table, l2, hist)
     return hist
 
 
 def _walk_block(block, split_table):
     """Route the rows of a block to their leaves: the effect of all passes of a tree."""
-    _walk(block.codes, block.node, split_table)
+    _walk(block.X_binned, block.node, split_table)
 
 
 def _threshold_sample(block, n, weigh):
@@ -218,11 +209,11 @@ def block_thresholds(blocks, max_bins, weigh, n_jobs=1):
 
     weigh : name of the weights, or None, and the constant whose addition rounds them to a grid
     """
-    n, each = blocks.shape[0], partial(blocks.map, n_jobs=n_jobs)
-    rows, weights, missing = zip(*each(_threshold_sample, n, weigh), strict=True)
+    n, call = blocks.shape[0], partial(blocks.map, n_jobs=n_jobs)
+    rows, weights, missing = zip(*call(_threshold_sample, n, weigh), strict=True)
 
     def whole(j):
-        values, sums = map(np.concatenate, zip(*each(_value_weights, j, weigh), strict=True))
+        values, sums = map(np.concatenate, zip(*call(_value_weights, j, weigh), strict=True))
         values, place = np.unique(values, return_inverse=True)
         return values, np.cumsum(np.bincount(place, sums, values.size))
 
@@ -239,23 +230,23 @@ class LevelwiseGrower(TreeGrower):
     place : after `grow`, the number in the tree of each of these nodes
     """
 
-    def __init__(self, blocks, max_bins, rules, weigh=(None, 0.0), n_jobs=1):
+    def __init__(self, blocks, max_bins, params, weigh=(None, 0.0), n_jobs=1):
         (n, d), self.blocks, self.n_jobs = blocks.shape, blocks, n_jobs
         bins = gb.pad_thresholds(block_thresholds(blocks, max_bins, weigh, n_jobs))
-        self.thresholds, n_codes = bins
+        self.thresholds, n_bins = bins
         blocks.map_inplace(_encode_block, bins, n_jobs=n_jobs)
         count_bits = n.bit_length()
         self.full = 2.0 ** (gb.SUM_BITS - count_bits)
         none = np.empty((0, d), dtype=np.uint8)
         self.data = BinnedData(
-            none, np.asfortranarray(none), n_codes, np.empty((0, 2), np.int64), count_bits
+            none, np.asfortranarray(none), n_bins, np.empty((0, 2), np.int64), count_bits
         )
-        self.params = rules._replace(
-            max_depth=n if rules.max_depth is None else min(rules.max_depth, n),
-            max_leaves=rules.max_leaves or 0, n_drawn=d,
+        self.params = params._replace(
+            max_depth=n if params.max_depth is None else min(params.max_depth, n),
+            max_leaves=params.max_leaves or 0, n_drawn=d,
         )  # fmt: skip
         self.columns = None
-        self.shape = d, int(n_codes.max()) + 1, 2
+        self.shape = d, int(n_bins.max()) + 1, 2
         self.store = np.empty((1, *self.shape), dtype=np.int64)
         self.space = np.empty(self.shape[1:], np.int64), np.empty(self.shape[1], np.int32)
         self.most_open = max(1, BATCH // (8 * self.store[0].size))
@@ -274,11 +265,11 @@ class LevelwiseGrower(TreeGrower):
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
             self._find(nodes, pairs, hist, min_gain)
-            found = pairs[:, 1::-1].ravel()  # The larger one first, as depth first.
-            found = found[found >= 0]
-            is_leaf = nodes["is_leaf"][found] == 1
-            self.free = np.append(self.free, nodes["slot"][found[is_leaf]])
-            opened += found[~is_leaf].tolist()
+            new = pairs[:, 1::-1].ravel()  # The larger one first, as depth first.
+            new = new[new >= 0]
+            is_leaf = nodes["is_leaf"][new] == 1
+            self.free = np.append(self.free, nodes["slot"][new[is_leaf]])
+            opened += new[~is_leaf].tolist()
             if not opened or n_nodes == 2 * self.params.max_leaves - 1:
                 break
             chosen = self._choose(nodes, opened)
@@ -310,15 +301,14 @@ class LevelwiseGrower(TreeGrower):
         return first
 
     def _find(self, nodes, pairs, hist, min_gain):
-        """Find the splits of new nodes; thread blocks share the work among their threads."""
+        """Find the splits of new nodes, on the threads of the blocks."""
         args = tuple(self.data), tuple(self.params), nodes
         more = hist, self.store, self.space, min_gain
-        pool = getattr(self.blocks, "_pool", None)
-        count = 1
+        pool, count = getattr(self.blocks, "_pool", None), 1
         if pool is not None:
             count = max(1, min(len(self.blocks.blocks), len(pairs) // MIN_PAIRS_PER_THREAD))
-        others = (pairs[a::count] for a in range(1, count))
-        jobs = [pool.submit(_find_pairs, *args, some, *more) for some in others]
+        others = [pairs[a::count] for a in range(1, count)]
+        jobs = [pool.submit(_find_pairs, *args, own, *more) for own in others]
         _find_pairs(*args, pairs[::count], *more)
         for job in jobs:
             job.result()
@@ -326,14 +316,13 @@ class LevelwiseGrower(TreeGrower):
     def _choose(self, nodes, opened):
         """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
         number of leaves is limited."""
-        last = len(opened) - 1
         if not self.params.max_leaves:
             chosen = opened[-self.most_open :]
             del opened[-self.most_open :]
             return np.array(chosen)
-        for a in range(last):
-            if nodes["gain"][opened[a]] > nodes["gain"][opened[last]]:
-                opened[a], opened[last] = opened[last], opened[a]
+        for a in range(len(opened) - 1):
+            if nodes["gain"][opened[a]] > nodes["gain"][opened[-1]]:
+                opened[a], opened[-1] = opened[-1], opened[a]
         return np.array([opened.pop()])
 
     def _open(self, nodes, n_nodes, chosen, split_table):
@@ -373,18 +362,16 @@ class LevelwiseGrower(TreeGrower):
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Fit GradientBoosting or AdaBoostNC to row blocks; return the model."""
-    name, lacks, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
-    if lacks:
-        raise ValueError(f"{name}: on row blocks only sums over rows are known: set {lacks}")
-    boosts = hasattr(model, "learning_rate")
-    if boosts and model.max_features not in (None, 1.0):
-        raise ValueError(f"{name}: on row blocks no features are drawn: set max_features=1.0")
-    depth, more, room = (model.max_depth or "some", 2, 60) if boosts else (
-        1 if model.base == "stump" else model.max_depth or "some", 3, 44)  # fmt: skip
-    cost = f"it is read 3 times, then a tree takes {depth} + {more} passes over up to "
-    cost += f"{n * (d + room):,} bytes"
-    is_weighted = check_blocks(model, blocks, y, sample_weight, cost)
+    name, required, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
+    has_gradients = hasattr(model, "learning_rate")
+    if has_gradients and model.max_features not in (None, 1.0):
+        required = required or "max_features=1.0"
+    if required:
+        raise ValueError(f"{name}: row blocks support sums over rows only; set {required}")
+    depth = 1 if model.base == "stump" else model.max_depth or "some"
+    passes, size = (2, n * (d + 60)) if has_gradients else (3, n * (d + 44))
+    cost = f"it is read 3 times, then a tree takes {depth} + {passes} passes over up to {size:,}"
+    is_weighted = check_blocks(model, blocks, y, sample_weight, f"{cost} bytes")
     rng = np.random.default_rng(model._seed())
-    if boosts:
-        return model._boost(blocks, model._check_features(), is_weighted, rng)
-    return model._boost(blocks, is_weighted, rng)
+    args = [model._check_features()] if has_gradients else []
+    return model._boost(blocks, *args, is_weighted, rng)
