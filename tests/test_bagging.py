@@ -823,7 +823,7 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
         (0, y[:-1], None, r"y must have shape \(50,\)"),
         (0, 2 * y, None, r"y holds -2, which is none of the classes of fit: -1, 1"),
         (0, np.where(y > 0, "1", "-1"), None, "which is none of the classes of fit: -1, 1"),
-        (0, y, np.ones(3), r"sample_weight must have shape \(50,\)"),
+        (0, y, np.ones(3), r"sample_weight must be .* of shape \(50,\)"),
         (0, y, np.full(50, np.nan), "sample_weight must be finite and >= 0"),
     ):
         with pytest.raises(ValueError, match=f"Bagging: .*{text}"):

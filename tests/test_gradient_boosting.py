@@ -728,7 +728,7 @@ def test_an_endless_line_search_along_an_object_is_told():
     tree = pytest.importorskip("sklearn.tree")
     X, y = data_for(GradientBoosting, 60)
     model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
-    with pytest.warns(UserWarning, match="in 3 of 3 rounds the loss falls for ever along a member"):
+    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
         model.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
 
@@ -1038,7 +1038,7 @@ def test_first_order_is_bounded_on_separable_rows(loss):
     assert log_loss(model.predict_proba(X[test])[:, 1], y[test] > 0) < 0.4  # once 2.3 and more
     assert np.abs(model.decision_function(X)).max() < 10
     with pytest.warns(
-        UserWarning, match="in 3 of 3 rounds a tree parted .*set l2 above 0, or order=2"
+        UserWarning, match="in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
     ):
         GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
     mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
