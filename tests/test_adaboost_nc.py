@@ -1,7 +1,6 @@
 """Tests for solvers/adaboost_nc.py."""
 
 import doctest
-import itertools
 import math
 import warnings
 
@@ -11,86 +10,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import adaboost_nc
-from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, TreeParams
 from solvers.diversity import error_covariance
+from tests import naive
 from tests.conftest import TREE_ERRORS, blobs, walk_both
 
 pytestmark = pytest.mark.bounds
 
 
 # -- slow and obvious references ----------------------------------------------------------------
-def naive_impurity(weight, y, criterion):
-    """Impurity of a node times its weight."""
-    total = weight.sum()
-    shares = [weight[y == label].sum() / total for label in (-1, 1)]
-    if criterion == "error":
-        return total * min(shares)
-    if criterion == "gini":
-        return total * (1 - sum(p * p for p in shares))
-    return total * -sum(p * math.log2(p) for p in shares if p > 0)
-
-
-def naive_split(X, y, weight, count, rows, criterion, min_leaf):
-    """Best split of these rows: (gain, feature, threshold, missing values go left), None if there
-    is none. Candidates lie between neighbouring values of all X; the first of equals wins, but in
-    the middle of those that part the rows alike."""
-    total = weight[rows].sum()
-    parent, found = naive_impurity(weight[rows], y[rows], criterion), []
-    for j in range(X.shape[1]):
-        values = np.unique(X[:, j][~np.isnan(X[:, j])])
-        best = None
-        cuts = [*(0.5 * (values[1:] + values[:-1])), np.inf]
-        missing = rows[np.isnan(X[rows, j]) & (weight[rows] > 0)]
-        for to_left, cut in itertools.product((False, True), cuts):
-            alone = weight[rows[X[rows, j] <= cut]].sum() == 0  # then they go right
-            if to_left and (missing.size == 0 or alone):
-                continue
-            left = (X[rows, j] <= cut) | (np.isnan(X[rows, j]) & to_left)
-            sides = rows[left], rows[~left]
-            if any(count[side].sum() < min_leaf or weight[side].sum() == 0 for side in sides):
-                continue
-            gain = parent - sum(naive_impurity(weight[s], y[s], criterion) for s in sides)
-            if best is None or gain > best[0] + 1e-11 * total:
-                if missing.size == 0:  # none seen: they will follow most of the weight
-                    to_left = bool(2 * weight[sides[0]].sum() >= total * (1 - 1e-15))
-                best = (gain, j, cut, to_left, weight[sides[0]].sum() / total)
-        found += [best] if best else []
-    if not found:
-        return None
-    if criterion == "gain_ratio":
-        mean = sum(split[0] for split in found) / len(found)
-        found = [split for split in found if split[0] >= mean - 1e-11 * total]
-        scores = [split[0] / total / -sum(p * math.log2(p) for p in (split[4], 1 - split[4]))
-                  for split in found]  # fmt: skip
-    else:
-        scores = [split[0] / total for split in found]
-    first = next(k for k, score in enumerate(scores) if score >= max(scores) - 1e-11)
-    gain, j, cut, to_left, _ = found[first]
-    values = np.unique(X[:, j][~np.isnan(X[:, j])])
-    above = X[rows, j][(weight[rows] > 0) & (X[rows, j] > cut)]
-    if above.size == 0:  # the known against the missing values
-        return gain, j, np.inf, to_left
-    low, high = np.searchsorted(values, cut) - 1, np.searchsorted(values, above.min())
-    middle = max(low, (low + high - 1) // 2)
-    return gain, j, 0.5 * (values[middle] + values[middle + 1]), to_left
-
-
 def naive_tree(X, y, weight, count, criterion, max_depth, min_leaf):
     """A nested tuple (feature, threshold, missing_left, left, right), or the vote of a leaf."""
 
-    def grow(rows, depth):
-        side = weight[rows] @ y[rows]
-        seen = rows[weight[rows] > 0]
-        split = None
-        if depth < max_depth and np.unique(y[seen]).size == 2:
-            split = naive_split(X, y, weight, count, rows, criterion, min_leaf)
-        if split is None:
-            return 1 if side >= -1e-12 * weight[rows].sum() else -1
-        _, j, cut, missing_left = split
-        left = (X[rows, j] <= cut) | (np.isnan(X[rows, j]) & missing_left)
-        return j, cut, missing_left, grow(rows[left], depth + 1), grow(rows[~left], depth + 1)
+    def grow(node):
+        if node.first is None:
+            return 1 if node.value >= -1e-12 else -1
+        split = node.first
+        to_left = node.missing_left(split) is not False
+        return split.feature, node.threshold(split), to_left, *map(grow, node.children(split))
 
-    return grow(np.arange(len(y)), 0)
+    rows = weight > 0
+    params = TreeParams(adaboost_nc.CRITERIA[criterion], max_depth, min_leaf, min_weight=0)
+    return grow(naive.root(X[rows], -(weight * y)[rows], weight[rows], params, count[rows], X))
 
 
 def naive_vote(tree, x):
@@ -339,7 +280,7 @@ def test_one_tree_partitions_as_scikit_learn(name, criterion):
     trees = pytest.importorskip("sklearn.tree")
     data = datasets.load(name)
     X, y = data.X, np.where(data.y == 1, 1, -1)
-    one, same, ties = np.ones(len(y)), 0, 0
+    params, same, ties = TreeParams(adaboost_nc.CRITERIA[criterion]), 0, 0
     for depth in range(1, 7):
         model = AdaBoost(n_estimators=1, base="tree", max_depth=depth, criterion=criterion,
                          max_bins=None).fit(X, y)  # fmt: skip
@@ -352,7 +293,7 @@ def test_one_tree_partitions_as_scikit_learn(name, criterion):
             if (left == other).all():
                 same += 1
                 continue
-            below = [sum(naive_impurity(one[s], y[s], criterion) for s in (rows[m], rows[~m]))
+            below = [sum(naive.impurity(y[s].sum(), s.size, params)[0] for s in (rows[m], rows[~m]))
                      for m in (left, other)]  # fmt: skip
             assert_allclose(*below, rtol=1e-9, atol=1e-9)
             ties += 1

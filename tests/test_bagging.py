@@ -10,25 +10,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import model_file
-from solvers.bagging import Bagging, BaggingRegressor
+from solvers.bagging import Bagging, BaggingRegressor, TreeParams
+from tests import naive
 from tests.conftest import TREE_ERRORS, blobs, walk_both
 
 pytestmark = pytest.mark.bounds
+GINI = TreeParams()
 
 
 # -- slow and obvious references ------------------------------------------------------------------
 def naive_votes(model, X):
-    """Votes (n, T) of a fitted model's trees, down the tree a level at a time."""
-    votes = []
-    for first, last in zip(model.starts_[:-1], model.starts_[1:], strict=True):
-        nodes, at = model.nodes_[first:last], np.zeros(len(X), dtype=int)
-        while (nodes["child"][at] > 0).any():
-            node = nodes[at]
-            x = X[np.arange(len(X)), node["feature"]]
-            left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
-            at = np.where(node["child"] > 0, node["child"] + 1 - left, at)
-        votes.append(nodes["value"][at])
-    return np.array(votes).T
+    """Votes (n, T) of a fitted model's trees."""
+    return np.array([naive.votes(nodes, X) for nodes in trees_of(model)]).T
+
+
+def trees_of(model):
+    """The trees of a model, one by one."""
+    return np.split(model.nodes_, model.starts_[1:-1])
 
 
 def naive_out_of_bag(votes, samples, y):
@@ -40,12 +38,6 @@ def naive_out_of_bag(votes, samples, y):
             decision[i] = sum(unseen) / len(unseen)
     known = ~np.isnan(decision)
     return decision, np.mean(np.where(decision[known] >= 0, 1, -1) != y[known])
-
-
-def gini(y, weight):
-    """Impurity of a node times its weight."""
-    total = weight.sum()
-    return total * (1 - sum((weight[y == label].sum() / total) ** 2 for label in (-1, 1)))
 
 
 def compare_with_scikit_learn(nodes, X, y, weight):
@@ -61,8 +53,8 @@ def compare_with_scikit_learn(nodes, X, y, weight):
         elif (left == other).all():
             same += 1
         else:
-            below = [sum(gini(y[side], weight[side]) for side in (rows[m], rows[~m]))
-                     for m in (left, other)]  # fmt: skip
+            below = [sum(naive.impurity((weight * y)[side].sum(), weight[side].sum(), GINI)[0]
+                         for side in (rows[m], rows[~m])) for m in (left, other)]  # fmt: skip
             assert_allclose(*below, rtol=1e-9, atol=1e-9)
             ties += 1
     return same, ties
@@ -317,7 +309,7 @@ def test_random_subspaces():
     assert features.shape == (1000, 3) and (np.diff(features, axis=1) > 0).all()
     assert chi_square(np.bincount(features.ravel(), minlength=10), 300) < HIGH
     used = set()
-    for t, nodes in enumerate(np.split(model.nodes_, model.starts_[1:-1])):
+    for t, nodes in enumerate(trees_of(model)):
         split_on = set(nodes["feature"][nodes["child"] > 0].tolist())
         assert split_on <= set(features[t].tolist())
         used |= split_on
@@ -942,7 +934,7 @@ def test_flipped_trees_are_scikit_learns():
     params = {"n_estimators": 3, "outputs": "flip", "random_state": 0, "max_bins": None}
     members = Bagging(Recorder(), **params).fit(X, y).estimators_
     trees = Bagging(voting="soft", **params).fit(X, y)
-    for t, nodes in enumerate(np.split(trees.nodes_, trees.starts_[1:-1])):
+    for t, nodes in enumerate(trees_of(trees)):
         counts, labels = learned(members, t, len(y), X)
         assert_array_equal(counts, trees.samples(t, y))
         assert 0.05 < np.mean(labels[counts > 0] != y[counts > 0]) < 0.2
@@ -982,11 +974,6 @@ def test_least_decrease_of_smeared_outputs_is_ginis():
     assert_array_equal(smeared.nodes_["threshold"], plain.nodes_["threshold"])
 
 
-def parts(model):
-    """The trees of a model, one by one."""
-    return np.split(model.nodes_, model.starts_[1:-1])
-
-
 @pytest.mark.parametrize("cls", [Bagging, BaggingRegressor])
 def test_perturbed_trees_are_those_of_their_parameters(cls):
     """A tree that drew some parameters is the tree of a model in which all have them."""
@@ -1006,7 +993,7 @@ def test_perturbed_trees_are_those_of_their_parameters(cls):
             assert list(drawn) == list(choices)
             assert all(value in list(choices[name]) for name, value in drawn.items())
             same = cls(n_estimators=t + 1, random_state=0, **params, **drawn).fit(X, y)
-            assert parts(model)[t].tobytes() == parts(same)[t].tobytes()
+            assert trees_of(model)[t].tobytes() == trees_of(same)[t].tobytes()
     assert not hasattr(same, "estimators_params_")
     stumps = cls("stump", 3, perturb={"min_samples_leaf": [9]}, random_state=0).fit(X, y)
     assert stumps.estimators_params_ == 3 * [{"min_samples_leaf": 9}]
@@ -1026,13 +1013,13 @@ def test_perturbed_number_of_features():
     X, y = np.random.default_rng(0).normal(size=(150, 6)), np.arange(150) % 2
     X[:, 3] += 3 * y
     params = {"n_estimators": 40, "base": "stump", "random_state": 0}
-    plain = parts(Bagging(**params).fit(X, y))
+    plain = trees_of(Bagging(**params).fit(X, y))
     for values in ([1, 6], ["log2", None], [6]):
         model = Bagging(perturb={"max_features": values}, max_features=2, **params).fit(X, y)
         drawn = [params["max_features"] for params in model.estimators_params_]
         is_all = np.array([value in (6, None) for value in drawn])
         for t in np.flatnonzero(is_all):
-            assert parts(model)[t].tobytes() == plain[t].tobytes()
+            assert trees_of(model)[t].tobytes() == plain[t].tobytes()
         first = model.nodes_["feature"][model.starts_[:-1]]
         assert set(first[is_all]) == {3} and is_all.mean() > 0.2
         assert len(values) == 1 or len(set(first[~is_all])) > 3
@@ -1067,40 +1054,6 @@ def numbers(n=200, d=4, seed=0):
     return X, 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * X[:, 2] + rng.normal(size=n)
 
 
-def squares(y, w):
-    """Weighted sum of the squares around the mean."""
-    return w @ (y - np.average(y, weights=w)) ** 2
-
-
-def check_regression_tree(nodes, X, y, w, counts, model, k=0, rows=None, depth=0):
-    """Every split lowers the squares as much as any other could, and leaves have the mean of their
-    rows and no split left; returns the number of leaves."""
-    rows = np.flatnonzero(w) if rows is None else rows
-    node, best, limit = nodes[k], 0.0, model.min_samples_leaf
-    whole, scale = squares(y[rows], w[rows]), squares(y[w > 0], w[w > 0])
-    for x in X[rows].T:
-        for cut in np.unique(x[~np.isnan(x)]):
-            for to_left in {False, np.isnan(x).any()}:
-                left = np.where(np.isnan(x), to_left, x <= cut)
-                sides = rows[left], rows[~left]
-                if min(counts[side].sum() for side in sides) >= limit:
-                    best = max(best, whole - sum(squares(y[s], w[s]) for s in sides))
-    if node["child"] == 0:
-        assert_allclose(node["value"], np.average(y[rows], weights=w[rows]), rtol=1e-9, atol=1e-9)
-        assert depth == model.max_depth or best < 1e-9 * scale
-        return 1
-    x = X[rows, node["feature"]]
-    left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
-    below = sum(squares(y[side], w[side]) for side in (rows[left], rows[~left]))
-    assert_allclose(whole - below, best, rtol=1e-9, atol=1e-9 * scale)
-    assert_allclose(node["gain"], 0.5 * best / w.sum(), rtol=1e-9, atol=1e-9 * scale / w.sum())
-    return sum(
-        check_regression_tree(nodes, X, y, w, counts, model, node["child"] + 1 - side, rows[who],
-                              depth + 1)
-        for side, who in ((1, left), (0, ~left))
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("max_bins", [256, None])
 @pytest.mark.parametrize(
     "params",
@@ -1119,11 +1072,16 @@ def test_regression_trees_have_the_best_splits(params, max_bins):
     for passed in (None, weight):
         model = BaggingRegressor(n_estimators=3, max_bins=max_bins, random_state=0, **params)
         model.fit(X, y, passed)
-        model.max_depth = 1 if model.base == "stump" else model.max_depth
-        for t, nodes in enumerate(parts(model)):
+        depth = 1 if model.base == "stump" else model.max_depth
+        limits = TreeParams(1, depth, model.min_samples_leaf, l2=0.0, min_weight=0)
+        for t, nodes in enumerate(trees_of(model)):
             counts = model.samples(t, y, passed)
             used = counts * weight if passed is not None and not model.bootstrap else 1.0 * counts
-            check_regression_tree(nodes, X, y, used, counts, model)
+            nodes["gain"] *= used.sum()
+            rows = (array[used > 0] for array in (X, -used * y, used))
+            bins = X if passed is None else X[weight > 0]
+            top = naive.root(*rows, limits, counts[used > 0], bins, is_centred=True)
+            assert naive.certify(nodes, top)[3] == 0
         assert_array_equal(model.votes(X), naive_votes(model, X))
         assert_allclose(model.predict(X), model.votes(X) @ model.weights_, rtol=1e-12)
 
@@ -1157,7 +1115,7 @@ def test_cuts_of_regression_trees_are_in_the_middle():
         model = BaggingRegressor(n_estimators=1, bootstrap=False, max_bins=max_bins).fit(Z, z, w)
         assert model.nodes_[0]["threshold"] == (5.5 if w is None else 5.0)
     model = BaggingRegressor(n_estimators=60, max_samples=3, random_state=0).fit(X, y)
-    for t, nodes in enumerate(parts(model)):
+    for t, nodes in enumerate(trees_of(model)):
         drawn = x[model.samples(t, y) > 0]
         if nodes.size > 1:
             gap = drawn[drawn > 5].min(), drawn[drawn <= 5].max()
@@ -1199,7 +1157,8 @@ def test_out_of_bag_numbers():
         known = ~np.isnan(expected)
         assert len(caught) == (not known.all()) == (T == 3)
         w, mean = (np.ones(100) if passed is None else passed)[known], np.array(expected)[known]
-        assert_allclose(model.oob_score_, 1 - w @ (y[known] - mean) ** 2 / squares(y[known], w))
+        squares = w @ (y[known] - np.average(y[known], weights=w)) ** 2
+        assert_allclose(model.oob_score_, 1 - w @ (y[known] - mean) ** 2 / squares)
         means = np.cumsum(votes, axis=1) / np.arange(1, T + 1)
         errors = np.average((means - y[:, None]) ** 2, axis=0, weights=passed)
         assert_allclose(model.trace_, errors, rtol=1e-12)

@@ -12,11 +12,11 @@ from scipy.optimize import brentq, minimize_scalar
 import datasets
 from solvers import gradient_boosting
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+from tests import naive
 from tests.conftest import blobs
 
 pytestmark = pytest.mark.bounds
 
-TIE = 1e-9  # splits whose gains differ by less than this part of their size are equally good
 RTOL = 1e-6  # of leaf values, gains and steps
 BOTH = (GradientBoosting, GradientBoostingRegressor)
 PIECEWISE_LINEAR = ("absolute", "hinge")
@@ -92,85 +92,6 @@ def naive_step(loss, y, F, w, tree, penalty, delta):
     return brentq(slope, *near, xtol=1e-12) if slope(near[0]) < 0 < slope(near[1]) else coarse
 
 
-def naive_splits(X, rows, g, h, l2, min_leaf, min_weight):
-    """Splits of these rows: (gain, feature, threshold, missing values go left, who goes left).
-
-    In the order in which the first of equals wins. Thresholds lie in the middle of neighbouring
-    values of all X; of those that part the rows alike only the lowest one is listed, and the one
-    that parts known values from missing ones is infinite. None for missing values that go left:
-    nobody here misses it and the sides are equal.
-    """
-    found, G, H = [], g[rows].sum(), h[rows].sum()
-    for j in range(X.shape[1]):
-        grid, x = np.unique(X[~np.isnan(X[:, j]), j]), X[rows, j]
-        cuts = np.append(0.5 * (grid[1:] + grid[:-1]), np.inf)[np.isin(grid, x)]
-        cuts[-1:], missing = np.inf, np.isnan(x)
-        for to_left in (False, True) if missing.any() else (False,):
-            sides = (x <= cuts[:, None]) | (missing & to_left)
-            sums = sides.sum(axis=1), sides @ g[rows], sides @ h[rows]
-            for cut, side, count, a, b in zip(cuts, sides, *sums, strict=True):
-                if min(count, len(rows) - count) < min_leaf or min(b, H - b) < min_weight:
-                    continue
-                gain = a**2 / (b + l2) + (G - a) ** 2 / (H - b + l2) - G**2 / (H + l2)
-                goes_left = to_left
-                if not missing.any():  # then they would follow the heavier side
-                    goes_left = None if abs(2 * b - H) <= TIE * H else bool(2 * b > H)
-                found.append((gain / 2, j, cut, goes_left, side))
-    return found
-
-
-def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally, settle=None):
-    """Grow the tree that `nodes` claims to be, certify every decision, return each row's value and
-    the values of the leaves; `settle` tells those from their rows where they are no Newton steps.
-
-    A split must be the first of the best. One that is as good but not the first is let pass and
-    counted in tally["ties"]; what is below it is compared all the same.
-    """
-
-    class Node:
-        def __init__(self, k, rows, level):
-            self.k, self.rows, self.level, self.ours = k, rows, level, nodes[k]
-            G, H = g[rows].sum(), h[rows].sum()
-            self.value = settle(rows) if settle else -G / (H + l2)
-            limits = l2, min_leaf, min_weight * (1 - TIE)
-            self.splits = naive_splits(X, rows, g, h, *limits) if level < depth else []
-            self.best = max((split[0] for split in self.splits), default=0.0)
-            self.tie = TIE * (max(self.best, 0.0) + G**2 / (H + l2))
-
-    def split(node):
-        """The children of a node that was split."""
-        ours, tally["splits"] = node.ours, tally["splits"] + 1
-        made = [s for s in node.splits if s[1] == ours["feature"]
-                and s[3] in (None, ours["missing_left"])
-                and math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
-        ]  # fmt: skip
-        assert len(made) == 1, f"{ours} is no split of these rows"
-        gain, *_, left = made[0]
-        assert gain > -node.tie and gain >= node.best - node.tie, f"{ours}: gain {node.best:.9g}"
-        assert_allclose(ours["gain"], gain, rtol=RTOL, atol=10 * node.tie)
-        first = next(s for s in node.splits if s[0] >= node.best - 1e-3 * node.tie)
-        tally["ties"] += made[0] is not first
-        pair = ours["child"], ours["child"] + 1
-        parts = node.rows[left], node.rows[~left]
-        return [Node(*child, node.level + 1) for child in zip(pair, parts, strict=True)]
-
-    edge, seen, values = [Node(0, np.arange(len(X)), 0)], 1, np.empty(len(X))
-    while inner := [node for node in edge if node.ours["child"] > 0]:
-        node = max(inner, key=lambda node: node.best)  # with a limit the best one is split first
-        for other in edge:
-            passed_over = leaves is not None and other.best > node.best + other.tie + node.tie
-            assert not passed_over, f"gain {other.best:.9g} was passed over for {node.best:.9g}"
-        edge.remove(node)
-        edge += split(node)
-        seen += 2
-    assert seen == len(nodes) and (leaves is None or len(edge) <= leaves)
-    for leaf in edge:
-        assert len(edge) == leaves or leaf.best <= leaf.tie, f"no split; gain {leaf.best:.9g}"
-        assert_allclose(leaf.ours["value"], leaf.value, rtol=RTOL, atol=1e-9)
-        values[leaf.rows] = leaf.value
-    return values, np.array([leaf.value for leaf in edge])
-
-
 def naive_boosting(model, X, y, w, tally):
     """Boost by hand beside a fitted model and compare; y is -1 or 1 for a classifier."""
     p = model.get_params()
@@ -194,15 +115,18 @@ def naive_boosting(model, X, y, w, tally):
     for t in range(1, model.n_iter_ + 1):
         _, g, *h = naive_loss(loss, y, F, delta)
         g, h = w * g, w * h[0] if order == 2 else w
-        limits = p["l2"], p["max_depth"] or np.inf, p["max_leaf_nodes"]
-        limits += p["min_samples_leaf"], p["min_child_weight"]
+        params = gradient_boosting.TreeParams(
+            l2=p["l2"], max_depth=p["max_depth"], max_leaves=p["max_leaf_nodes"],
+            min_leaf=p["min_samples_leaf"], min_weight=p["min_child_weight"] * (1 - 1e-9),
+        )  # fmt: skip
         nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
 
         def settle(k, F=F):
             return naive_kink(loss, y[k], F[k], w[k], np.ones(len(k)))
 
         settle = settle if loss in PIECEWISE_LINEAR else None
-        tree, leaves = naive_tree(X, g, h, *limits, nodes, tally, settle)
+        top = naive.root(X, g, h, params)
+        tree, leaves, splits, ties = naive.certify(nodes, top, settle, RTOL)
         step, found = 1.0, model.weights_[t] / rate
         if order == 1 and loss not in PIECEWISE_LINEAR and np.abs(tree).max() > 1e-9:
             endless = callable(loss) and isinstance(model, GradientBoosting)
@@ -224,7 +148,8 @@ def naive_boosting(model, X, y, w, tally):
         assert_allclose(
             model.trace_[t - 1], np.average(naive_loss(loss, y, F, delta)[0], weights=w), rtol=1e-8
         )
-        tally["trees"] += 1
+        for name, count in (("trees", 1), ("splits", splits), ("ties", ties)):
+            tally[name] += count
     assert_allclose(model.votes(X) @ model.weights_, F, rtol=RTOL, atol=1e-8)
 
 
