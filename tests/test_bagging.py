@@ -1,5 +1,6 @@
 """Tests for solvers/bagging.py."""
 
+import itertools
 import math
 import threading
 import warnings
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import datasets
 from solvers import model_file
 from solvers.bagging import Bagging, BaggingRegressor, TreeParams
+from solvers.gradient_boosting import GradientBoostingRegressor
 from tests import naive
 from tests.conftest import TREE_ERRORS, blobs, walk_both
 
@@ -175,22 +177,34 @@ FOREST = (
 )  # fmt: skip
 
 
-def test_random_forest_is_as_accurate_as_scikit_learns():
-    ensemble = pytest.importorskip("sklearn.ensemble")
+def accuracy_gaps(problems, seeds, pairs):
+    """Test score of our model minus that of its peer, for halves of each problem."""
     gaps = []
-    for name in FOREST:
-        data = datasets.load(name)
-        for seed in range(3):
-            rows = np.random.default_rng(seed).permutation(len(data.y))
-            train, test = np.array_split(rows, 2)
-            models = (
-                Bagging(n_estimators=30, max_features="sqrt", voting="soft", random_state=seed),
-                ensemble.RandomForestClassifier(30, random_state=seed),
+    for (X, y), seed in itertools.product(problems, range(seeds)):
+        train, test = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+        for pair in pairs:
+            ours, theirs = (
+                model.set_params(random_state=seed).fit(X[train], y[train]).score(X[test], y[test])
+                for model in pair
             )
-            scores = [m.fit(data.X[train], data.y[train]).score(data.X[test], data.y[test])
-                      for m in models]  # fmt: skip
-            gaps.append(scores[0] - scores[1])
+            gaps.append(ours - theirs)
+    return gaps
+
+
+def test_accuracy_is_that_of_scikit_learn():
+    ensemble, sets = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "datasets"))
+    ours = Bagging(n_estimators=30, max_features="sqrt", voting="soft")
+    problems = [(data.X, data.y) for data in map(datasets.load, FOREST)]
+    gaps = accuracy_gaps(problems, 3, [(ours, ensemble.RandomForestClassifier(30))])
     assert len(gaps) == 36 and abs(np.mean(gaps)) < 0.01
+    half = {"n_estimators": 50, "max_features": 0.5}
+    pairs = [
+        (BaggingRegressor(**half), ensemble.RandomForestRegressor(**half)),
+        (BaggingRegressor(**half, per_split=False), ensemble.BaggingRegressor(**half)),
+    ]
+    problems = numbers(400, 6), sets.load_diabetes(return_X_y=True)
+    gaps = accuracy_gaps(problems, 4, pairs)
+    assert len(gaps) == 16 and abs(np.mean(gaps)) < 0.02 and min(gaps) > -0.08
 
 
 @pytest.mark.parametrize("name", ["sonar", "heart", "ionosphere", "pima", "german-numer", "wdbc"])
@@ -234,26 +248,30 @@ def test_importances_are_scikit_learns():
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"max_leaf_nodes": 4},
-        {"min_samples_leaf": 40, "max_depth": 2},
-        {"max_depth": 2},
+@pytest.mark.parametrize(("n", "limits"), [
+    *((300, limits) for limits in (
+        {"max_leaf_nodes": 4}, {"min_samples_leaf": 40, "max_depth": 2}, {"max_depth": 2},
         {"criterion": "entropy"},
-    ],
-)
-def test_limits_are_scikit_learns(params):
-    """A row counts as often as it was drawn, which is what repeated rows do in the peer."""
+    )),
+    *((21, limits) for limits in (
+        {}, {"min_samples_leaf": 5}, {"max_leaf_nodes": 9}, {"max_leaf_nodes": 25, "max_depth": 9}
+    )),
+])  # fmt: skip
+def test_limits_are_scikit_learns(n, limits):
+    """A row counts as often as it was drawn, which is what repeated rows do in the peer; a sample
+    drawn with replacement may be larger than the rows."""
     trees = pytest.importorskip("sklearn.tree")
-    X, y = blobs(300, 4, distance=1.5)
-    model = Bagging(n_estimators=3, max_bins=None, voting="soft", random_state=1, **params)
-    model.fit(X, y)
-    for t, counts in enumerate(all_samples(model, y)):
-        rows = np.repeat(np.arange(300), counts)
-        peer = trees.DecisionTreeClassifier(random_state=0, **params).fit(X[rows], y[rows])
-        assert np.diff(model.starts_)[t] == peer.tree_.node_count
-        assert_allclose(model.votes(X)[rows, t], peer.predict_proba(X[rows]) @ [-1, 1], atol=1e-12)
+    X, y = blobs(n, 4 if n == 300 else 2, distance=1.5 if n == 300 else 1.0)
+    for max_bins in (None,) if n == 300 else (256, None):
+        model = Bagging(n_estimators=3, max_bins=max_bins, voting="soft", random_state=1, **limits)
+        model.set_params(max_samples=1.0 if n == 300 else 1000).fit(X, y)
+        for t, counts in enumerate(all_samples(model, y)):
+            rows = np.repeat(np.arange(n), counts)
+            assert rows.size == (300 if n == 300 else 1000)
+            peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X[rows], y[rows])
+            assert np.diff(model.starts_)[t] == peer.tree_.node_count
+            expected = peer.predict_proba(X[rows]) @ [-1, 1]
+            assert_allclose(model.votes(X)[rows, t], expected, atol=1e-12)
 
 
 # -- draws ----------------------------------------------------------------------------------------
@@ -337,7 +355,7 @@ def test_number_of_features(given, k):
 def test_samples_are_those_of_the_members():
     X, y = blobs(90, 3)
     weight = np.random.default_rng(1).integers(0, 3, 90).astype(float)
-    for params in ({}, {"max_samples": 20}, {"bootstrap": False, "max_samples": 0.5}):
+    for params in ({}, {"max_samples": 200}, {"bootstrap": False, "max_samples": 0.5}):
         for passed in (None, weight):
             model = Bagging(Recorder(), 4, random_state=0, **params).fit(X, y, passed)
             drawable = 90 if passed is None else np.count_nonzero(weight)
@@ -347,7 +365,7 @@ def test_samples_are_those_of_the_members():
                 assert_array_equal(member.X, X[rows])
                 assert_array_equal(member.y, y[rows])
                 m = model.max_samples
-                assert rows.size == (20 if m == 20 else round(m * drawable))
+                assert rows.size == (200 if m == 200 else round(m * drawable))
                 if passed is not None:
                     assert (counts[weight == 0] == 0).all()
                 if model.bootstrap or passed is None:
@@ -356,29 +374,6 @@ def test_samples_are_those_of_the_members():
                     assert_array_equal(member.weight, weight[rows])
                 if not model.bootstrap:
                     assert counts.max() == 1
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("max_bins", [256, None])
-@pytest.mark.parametrize(
-    "limits",
-    [{}, {"min_samples_leaf": 5}, {"max_leaf_nodes": 9}, {"max_leaf_nodes": 25, "max_depth": 9}],
-)
-def test_samples_larger_than_the_rows(limits, max_bins):
-    """Drawn with replacement there may be any number of rows; trees are those of the peer on as
-    many copies of a row as were drawn."""
-    trees = pytest.importorskip("sklearn.tree")
-    X, y = blobs(21, 2)
-    model = Bagging(n_estimators=3, max_samples=1000, voting="soft", max_bins=max_bins, **limits)
-    model.set_params(random_state=0).fit(X, y)
-    for t, counts in enumerate(all_samples(model, y)):
-        assert counts.sum() == 1000
-        rows = np.repeat(np.arange(21), counts)
-        peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X[rows], y[rows])
-        assert np.diff(model.starts_)[t] == peer.tree_.node_count
-        assert_allclose(model.votes(X)[:, t], peer.predict_proba(X) @ [-1, 1], atol=1e-12)
-    many = Bagging(Recorder(), 2, max_samples=50, random_state=0).fit(X, y)
-    assert [len(member.y) for member in many.estimators_] == [50, 50]
 
 
 @pytest.mark.uncompiled
@@ -551,39 +546,39 @@ def test_seeds_of_objects():
 
 
 # -- well behaved ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "params", [*WAYS, {"base": Lucky(), "voting": "soft"}, {"base": Recorder(), "max_features": 2}]
-)
-def test_every_number_of_threads_gives_the_same_model(params):
-    X, y = blobs(301, 6)
+OBJECTS = {"base": Lucky(), "voting": "soft"}, {"base": Recorder(), "max_features": 2}
+NUMBERS = {}, {"perturb": {"max_depth": [2, 6], "max_features": [1, 3, None]}}, {"outputs": "smear"}
+
+
+@pytest.mark.parametrize(("cls", "params"), [
+    *((Bagging, params) for params in (*WAYS, *OBJECTS)),
+    *((BaggingRegressor, params) for params in NUMBERS),
+])  # fmt: skip
+def test_every_number_of_threads_gives_the_same_model(cls, params):
+    X, y = blobs(301, 6) if cls is Bagging else numbers(301, 6)
     X[::7, 2] = np.nan
     seen = []
     for n_jobs in (1, 2, 3):
-        model = Bagging(n_estimators=30, oob_score=True, random_state=5, n_jobs=n_jobs, **params)
+        model = cls(n_estimators=30, oob_score=True, random_state=5, n_jobs=n_jobs, **params)
         seen.append(model.fit(X, y))
     for model in seen[1:]:
         for name, value in vars(seen[0]).items():
             if name.endswith("_") and name != "estimators_":
                 assert_array_equal(getattr(model, name), value)
         for Z in (X, X[:1]):
-            assert_array_equal(model.decision_function(Z), seen[0].decision_function(Z))
+            assert_array_equal(model._mean_vote(Z), seen[0]._mean_vote(Z))
             assert_array_equal(model.votes(Z), seen[0].votes(Z))
 
 
 @pytest.mark.uncompiled
-def test_members_do_not_depend_on_the_number_of_members():
+def test_members_differ_and_do_not_depend_on_their_number():
     X, y = blobs(100, 6)
     for way in WAYS:
-        few, many = (Bagging(**way, random_state=3).set_params(n_estimators=T) for T in (3, 9))
-        assert_array_equal(few.fit(X, y).votes(X), many.fit(X, y).votes(X)[:, :3])
-
-
-def test_members_differ_and_no_seed_is_used_twice():
-    X, y = blobs(100, 6)
-    for way in WAYS:
-        models = [Bagging(**way, n_estimators=4).fit(X, y) for _ in range(2)]
+        models = [Bagging(**way, n_estimators=4).fit(X, y) for _ in range(2)]  # no seed twice
         samples = np.vstack([all_samples(model, y) for model in models])
         assert np.unique(samples, axis=0).shape == (8, 100)
+        few, many = (Bagging(**way, random_state=3).set_params(n_estimators=T) for T in (3, 9))
+        assert_array_equal(few.fit(X, y).votes(X), many.fit(X, y).votes(X)[:, :3])
 
 
 @pytest.mark.uncompiled
@@ -1122,25 +1117,6 @@ def test_cuts_of_regression_trees_are_in_the_middle():
             assert abs(nodes[0]["threshold"] - sum(gap) / 2) <= 0.5
 
 
-def test_regressor_is_as_accurate_as_scikit_learns():
-    ensemble, sets = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "datasets"))
-    gaps = []
-    for X, y in (numbers(400, 6), sets.load_diabetes(return_X_y=True)):
-        for seed in range(4):
-            rows = np.random.default_rng(seed).permutation(len(y))
-            train, test = np.array_split(rows, 2)
-            for ours, peer in (
-                ({"max_features": 0.5}, ensemble.RandomForestRegressor(max_features=0.5)),
-                ({"max_features": 0.5, "per_split": False},
-                 ensemble.BaggingRegressor(max_features=0.5)),
-            ):  # fmt: skip
-                models = BaggingRegressor(**ours), peer
-                scores = [m.set_params(n_estimators=50, random_state=seed).fit(X[train], y[train])
-                          .score(X[test], y[test]) for m in models]  # fmt: skip
-                gaps.append(scores[0] - scores[1])
-    assert len(gaps) == 16 and abs(np.mean(gaps)) < 0.02 and min(gaps) > -0.08
-
-
 @pytest.mark.uncompiled
 def test_out_of_bag_numbers():
     X, y = numbers(100)
@@ -1171,7 +1147,6 @@ def test_out_of_bag_numbers():
 @pytest.mark.uncompiled
 def test_regressors_of_other_kinds(tmp_path):
     linear = pytest.importorskip("sklearn.linear_model")
-    boosting = pytest.importorskip("solvers.gradient_boosting")
     X, y = numbers(90)
     model = BaggingRegressor(linear.Ridge(), 5, max_features=3, random_state=0).fit(X, y)
     expected = []
@@ -1181,7 +1156,7 @@ def test_regressors_of_other_kinds(tmp_path):
         expected.append(alone.predict(X[:, columns]))
     assert_allclose(model.votes(X).T, expected, rtol=1e-12)
     assert_allclose(model.predict(X), np.mean(expected, axis=0), rtol=1e-12)
-    inner = boosting.GradientBoostingRegressor(n_estimators=3)
+    inner = GradientBoostingRegressor(n_estimators=3)
     soft = {"outputs": "smear", "voting": "soft"}
     for outer, target in (
         (BaggingRegressor(inner, 3, random_state=0), y),
@@ -1233,31 +1208,20 @@ def test_degenerate_numbers(X, y, max_bins):
                 assert (found <= high + 1e-12 * abs(high)).all()
 
 
-def test_regressor_is_one_of_scikit_learn():
+@pytest.mark.parametrize("cls", [BaggingRegressor, GradientBoostingRegressor])
+def test_regressors_are_those_of_scikit_learn(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     base = pytest.importorskip("sklearn.base")
-    assert base.is_regressor(BaggingRegressor()) and base.is_classifier(Bagging())
+    assert base.is_regressor(cls()) and base.is_classifier(Bagging())
     draws = {"check_sample_weight_equivalence_on_dense_data": "draws rows at random"}
+    draws = draws if cls is BaggingRegressor else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = checks.check_estimator(
-            BaggingRegressor(), on_skip=None, on_fail=None, expected_failed_checks=draws
+            cls(), on_skip=None, on_fail=None, expected_failed_checks=draws
         )
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed and sum(r["status"] == "passed" for r in results) > 40
-
-
-def test_every_number_of_threads_gives_the_same_regressor():
-    X, y = numbers(301, 6)
-    X[::7, 2] = np.nan
-    choices = {"max_depth": [2, 6], "max_features": [1, 3, None]}
-    for params in ({}, {"perturb": choices}, {"outputs": "smear", "max_features": "sqrt"}):
-        models = [
-            BaggingRegressor(random_state=5, n_jobs=n_jobs, **params).fit(X, y) for n_jobs in (1, 3)
-        ]
-        for name in ("nodes_", "starts_", "trace_"):
-            assert getattr(models[0], name).tobytes() == getattr(models[1], name).tobytes()
-        assert_array_equal(models[0].predict(X), models[1].predict(X))
 
 
 @pytest.mark.uncompiled
