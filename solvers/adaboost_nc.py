@@ -62,6 +62,7 @@ from numba import njit
 NO_ERROR = 2.0**-52  # A weighted error up to this is rounding.
 GUESSING = 1e-12  # An error closer to 1/2 than this is that of guessing.
 FLOOR = 1e-100  # Minimum weight of a row, so that it can regain weight after any number of rounds.
+D_GRID = 6.0  # `grid_constant` of sums over D, which is 1 in all.
 TRIES = 10  # Samples drawn at most to obtain both classes, and a member that beats guessing.
 PLUS, MINUS = np.int8(1), np.int8(-1)  # The votes.
 USELESS = "no member was better than guessing"
@@ -95,12 +96,12 @@ def _penalise(D, y, node, signs, votes, t, lam, P):
 
     Returns the largest of P and the weighted error of the member.
     """
-    c, top, error = _grid_constant(1.0), 0.0, 0.0  # Reproducible sums; that of D is 1.
+    top = error = 0.0
     for i in range(D.size):
         h = signs[node[i]]
         P[i] = D[i] * (0.5 + abs(votes[i] + h) / (2.0 * t)) ** lam
         top = max(top, P[i])
-        error += (0.5 - 0.5 * h * y[i]) * ((D[i] + c) - c)
+        error += (0.5 - 0.5 * h * y[i]) * ((D[i] + D_GRID) - D_GRID)
     return top, error
 
 
@@ -217,7 +218,7 @@ def _draw_rows(D, y, rng):
     return counts
 
 
-# >>> shared: tree 13
+# >>> shared: tree 14
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
@@ -302,9 +303,6 @@ def grid_constant(size):
     return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-_grid_constant = jit(grid_constant, inner=True)  # For kernels.
-
-
 def reproducible_sum(x):
     """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
     return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
@@ -371,17 +369,9 @@ def distinct(values, weight=None):
     """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
-    return _ends_of_runs(values, None if rank is None else weight[rank])
-
-
-def _ends_of_runs(values, weight=None):
-    """`distinct` of values in ascending order, NaN last."""
-    known = values.size - np.isnan(values[-1:]).sum()
-    if known < values.size:
-        known = values.size - np.isnan(values).sum()
-    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
-    last = np.append(last, known - 1) if known else last
-    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+    known = values[: values.searchsorted(np.nan)]  # NaN comes last.
+    last = np.flatnonzero(np.append(known[1:] > known[:-1], known.size > 0))
+    return values[last], last + 1.0 if rank is None else np.cumsum(weight[rank])[last]
 
 
 def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
@@ -391,14 +381,9 @@ def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
     distinct values, so that none is overlooked.
     """
     thresholds = []
-    columns = np.array(X.T, order="C")
-    if weight is None and n_jobs > 1:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            [*pool.map(np.ndarray.sort, np.array_split(columns, n_jobs))]
-    elif weight is None:
-        columns.sort(axis=1)
-    for j, column in enumerate(columns):
-        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+    each = ThreadPoolExecutor(n_jobs).map if n_jobs > 1 else map
+    columns = each(lambda column: distinct(column, weight), np.array(X.T, order="C"))
+    for j, (values, ends) in enumerate(columns):
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
         last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
@@ -418,8 +403,7 @@ def pad_thresholds(thresholds):
     """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
     n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
     padded = np.full((len(thresholds), n_bins.max()), np.inf)
-    for row, each in zip(padded, thresholds, strict=True):
-        row[: each.size] = each
+    padded[np.arange(n_bins.max()) < n_bins[:, None] - 1] = np.concatenate(thresholds)
     return padded, n_bins
 
 
@@ -469,18 +453,12 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
     if node.is_leaf and (is_root or sibling.is_leaf):
         return
     n, d = X_binned.shape
-    sums = hist[node.slot]
+    sums, is_whole = hist[node.slot], node.stop - node.start == n
     for j in range(d):
         for b in range(sums.shape[1]):
             sums[j, b, 0] = sums[j, b, 1] = 0
-    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
-        for i in range(n):
-            g, h = grad_hess[i, 0], grad_hess[i, 1]
-            for j in range(d):
-                _add(sums[j, X_binned[i, j]], g, h, l2)
-        return
     for k in range(node.start, node.stop):
-        i = sample_indices[k]
+        i = k if is_whole else sample_indices[k]  # In order: saves a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
@@ -561,8 +539,8 @@ def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
 def _best_split_of_feature(bins, m, node, count_bits, params, j):
     """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
-    are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, 1 if missing values go left (if there are
+    none: if most of the weight does), the sums on the left, and the difference at which gains tie.
     """
     criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
@@ -597,9 +575,9 @@ def _best_split_of_feature(bins, m, node, count_bits, params, j):
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
         missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
-    if split >= 0 and best < 0.0:
-        best = 0.0  # Negative by rounding only.
-    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
+    best = max(best, 0.0) if split >= 0 else -1.0  # Negative by rounding only.
+    tie = GAIN_TIE * weight if l2 is None else GAIN_TIE * (best - parent)
+    return best, split, missing_left, best_g, best_h, tie
 
 
 @jit(inner=True)
@@ -628,15 +606,6 @@ def _candidate_feature(draws, a, d, is_new):
             b = a + _random_below(state, d - a)
             features[a], features[b] = features[b], features[a]
         return features[a]
-
-
-@jit(inner=True)
-def _gain_tie(gain, g, weight, l2):
-    """Largest difference at which the gains of two features count as equal."""
-    if l2 is None:
-        return GAIN_TIE * weight
-    else:
-        return GAIN_TIE * (gain + 0.5 * g * g / (weight + l2))
 
 
 @jit(inner=True)
@@ -686,7 +655,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
                 sums, m, node, count_bits, params, j
             )
             if gain < 0.0:
@@ -694,7 +663,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
+            score = gain
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
@@ -940,10 +909,8 @@ class TreeGrower:
         self.max_rows = max(n, max_rows)
         count_bits = self.max_rows.bit_length()
         self.full = 2.0 ** (SUM_BITS - count_bits)
-        is_by_feature = self.is_drawn or max_bins is None
-        self.data = BinnedData(
-            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
-        )
+        X_binned = by_feature if self.is_drawn or max_bins is None else X_binned
+        self.data = BinnedData(X_binned, by_feature, n_bins, None, count_bits)
         self.params = params._replace(
             max_depth=n if params.max_depth is None else min(params.max_depth, n),
             max_leaves=params.max_leaves or 0,
@@ -974,21 +941,19 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
             data, params = self.data, self.params
-            layout = "C" if data.X_binned.flags.c_contiguous else "F"
-            X_binned = np.array(data.X_binned[:, columns], order=layout)
+            by_feature = np.asfortranarray(data.by_feature[:, columns])
+            is_by_feature = data.X_binned is data.by_feature
+            X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
-            twin.data = data._replace(
-                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
-                n_bins_non_missing=data.n_bins_non_missing[columns],
-            )  # fmt: skip
+            n_bins = data.n_bins_non_missing[columns]
+            twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
             if params.monotone is not None:
                 twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
@@ -1001,18 +966,13 @@ class TreeGrower:
     def grow(self, rows=None):
         """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
         buffers, order = self.buffers, self.order
-        if rows is not None:
-            buffers.sample_indices[: len(rows)] = rows
-        elif not self.in_order:
-            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
-        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
+        n = len(buffers.leaf)
+        n_rows = n if rows is None else len(rows)
+        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
         if order is not None:
-            if rows is not None:
-                chosen = np.zeros(order.shape[1], dtype=bool)
-                chosen[rows] = True
-                order = order[chosen[order]].reshape(len(order), -1)
-            buffers = buffers._replace(order=order.copy() if rows is None else order)
-        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+            chosen = np.zeros(n, dtype=bool)
+            chosen[buffers.sample_indices[:n_rows]] = True
+            buffers = buffers._replace(order=order[chosen[order]].reshape(len(order), n_rows))
         # As tuples: Numba would look up NamedTuples of one name in several files at every call.
         count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
         nodes = buffers.nodes[:count].copy()
@@ -1024,9 +984,9 @@ class TreeGrower:
         """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
         nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_pruned"] == 0
-        place = np.cumsum(keep) - keep  # Position of a node among those kept.
-        starts = np.append(place, keep.sum())[first]
+        remains = nodes["is_pruned"] == 0
+        place = np.cumsum(remains) - remains  # Position of a node among those that remain.
+        starts = np.append(place, remains.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
         weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
         finished = np.zeros(len(nodes), dtype=NODE)
@@ -1038,7 +998,7 @@ class TreeGrower:
         finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
             finished[name][~inner] = 0
-        return finished[keep], starts
+        return finished[remains], starts
 
 
 def join_trees(trees):
@@ -1057,10 +1017,10 @@ def check_trees(nodes, starts, n_features):
     size = np.repeat(sizes, sizes)
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
-    numbers = nodes["value"], nodes["gain"]
     is_valid = (child == 0) | (place < child) & (child < size - 1)
     is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    is_valid &= np.isfinite(nodes["value"]) & np.isfinite(nodes["gain"])
+    is_valid &= np.isin(nodes["missing_left"], (0, 1))
     return bool(is_valid.all())
 
 
@@ -1690,12 +1650,11 @@ class AdaBoostNC(_Nested):
         self.log_trace_, self.trace_ = np.array(logs), np.exp(logs)
         self.converged_ = self.reason_ in (FOUND, PERFECT)
         if not useful and t == 1:
-            warnings.warn(
+            text = (
                 f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
-                "first one alone. Stronger members may help: base='tree', a larger max_depth",
-                ConvergenceWarning,
-                stacklevel=4,
             )
+            text += "first one alone. Stronger members may help: base='tree', a larger max_depth"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
         return self
 
     @property
@@ -1822,15 +1781,11 @@ class AdaBoostNC(_Nested):
                 fit_member(member, X[rows], labels[rows])
             else:
                 fit_member(member, X, labels, block.D * len(X), "set mode='resample'")
-            side = np.asarray(member.predict(X)) == self.classes_[1]
-            block.node = side.astype(np.int32)
+            is_positive = np.asarray(member.predict(X)) == self.classes_[1]
+            block.node = is_positive.astype(np.int32)
             return member, np.array([MINUS, PLUS])
 
         return train
-
-    def _member_vote(self, member, X):
-        right = np.asarray(member.predict(X)) == self.classes_[1]
-        return np.where(right, PLUS, MINUS)
 
     def _set_members(self, members, alphas, finalize):
         """Set the members and their weights, all or those so far."""
@@ -1842,21 +1797,19 @@ class AdaBoostNC(_Nested):
         self.nodes_["value"] = np.where(self.nodes_["value"] >= 0, 1.0, -1.0)
         tree = np.repeat(np.arange(len(members)), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
-        share = self.weights_ / np.where(gain > 0, gain, 1.0)
-        total = np.bincount(
-            self.nodes_["feature"], self.nodes_["gain"] * share[tree], self.n_features_in_
-        )
+        gains = self.nodes_["gain"] * (self.weights_ / np.where(gain > 0, gain, 1.0))[tree]
+        total = np.bincount(self.nodes_["feature"], gains, self.n_features_in_)
         self.feature_importances_ = total / total.sum() if total.any() else total
 
     def _each_vote(self, X):
         """Yield the vote (n,) of each member."""
-        if hasattr(self, "estimators_"):
-            for member in self.estimators_:
-                yield self._member_vote(member, X)
-        else:
-            one = np.ones(1)
-            for t in range(self.weights_.size):
-                yield sum_trees(self.nodes_, self.starts_[t : t + 1], one, X, self._threads())
+        for t in range(self.weights_.size):
+            if hasattr(self, "estimators_"):
+                is_positive = np.asarray(self.estimators_[t].predict(X)) == self.classes_[1]
+                yield np.where(is_positive, PLUS, MINUS)
+            else:
+                start = self.starts_[t : t + 1]
+                yield sum_trees(self.nodes_, start, np.ones(1), X, self._threads())
 
     def _votes(self, X):
         return np.array([*self._each_vote(X)], dtype=np.float64).reshape(-1, X.shape[0])

@@ -108,40 +108,30 @@ def _bootstrap_counts(weight, y, m, bootstrap, rng):
 
 
 @jit(nogil=True)
-def _fill_classes(counts, weight, y, unit, drawn, count_bits, grad_hess, sample_indices):
-    """Fill grad_hess (n, 2) for classification trees; return the number of distinct rows.
+def _fill_classes(counts, weight, y, unit, drawn, count_bits, grad_hess):
+    """Fill grad_hess (n, 2) for classification trees.
 
-    Weights are the numbers of draws, or else the rows' own in integer units. Overwrites
-    sample_indices with the rows of the sample.
+    Weights are the numbers of draws, or else the rows' own in integer units.
     """
-    m = 0
     for i in range(counts.size):
         w = counts[i]
         if w > 0 and not drawn:
             w = np.int64(weight[i] * unit + 0.5)
         grad_hess[i, 0] = -w if y[i] > 0.0 else w
         grad_hess[i, 1] = (w << count_bits) + (w if drawn else np.int64(w > 0))
-        sample_indices[m] = i
-        m += counts[i] > 0
-    return m
 
 
 @jit(nogil=True)
-def _fill_numbers(counts, weight, scaled, unit, count_bits, grad_hess, sample_indices):
-    """Fill grad_hess (n, 2) for regression trees; return the number of distinct rows.
+def _fill_numbers(counts, weight, scaled, unit, count_bits, grad_hess):
+    """Fill grad_hess (n, 2) for regression trees, with weight (n,) in integer units.
 
-    scaled (n,) are the outputs in units of 2^-SUM_BITS of their sum; weight (n,) is used in
-    integer units. Overwrites sample_indices with the rows of the sample.
+    scaled (n,) are the outputs in units of 2^-SUM_BITS of their sum.
     """
-    m = 0
     for i in range(counts.size):
         w = np.int64(weight[i] * unit + 0.5)
         g = weight[i] * scaled[i] if w > 0 else 0.0
         grad_hess[i, 0] = -np.int64(g + math.copysign(0.5, g))
         grad_hess[i, 1] = (w << count_bits) + (counts[i] if w > 0 else 0)
-        sample_indices[m] = i
-        m += counts[i] > 0
-    return m
 
 
 @jit(nogil=True)
@@ -179,10 +169,7 @@ def _center_splits(nodes, by_feature, n_bins, sample_indices):
         node = nodes[k]
         if node.is_leaf:
             continue
-        left, right = (
-            -1,
-            n_bins[node.feature],
-        )  # The bin of missing values.
+        left, right = -1, n_bins[node.feature]  # The bin of missing values.
         for a in range(node.start, node.stop):
             b = np.int64(by_feature[sample_indices[a], node.feature])
             if b <= node.split_bin:
@@ -216,7 +203,7 @@ def _smear(y, weight, scale, rng):
     return y + scale * deviation * rng.standard_normal(y.size)
 
 
-# >>> shared: tree 13
+# >>> shared: tree 14
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
@@ -301,9 +288,6 @@ def grid_constant(size):
     return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-_grid_constant = jit(grid_constant, inner=True)  # For kernels.
-
-
 def reproducible_sum(x):
     """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
     return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
@@ -370,17 +354,9 @@ def distinct(values, weight=None):
     """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
-    return _ends_of_runs(values, None if rank is None else weight[rank])
-
-
-def _ends_of_runs(values, weight=None):
-    """`distinct` of values in ascending order, NaN last."""
-    known = values.size - np.isnan(values[-1:]).sum()
-    if known < values.size:
-        known = values.size - np.isnan(values).sum()
-    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
-    last = np.append(last, known - 1) if known else last
-    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+    known = values[: values.searchsorted(np.nan)]  # NaN comes last.
+    last = np.flatnonzero(np.append(known[1:] > known[:-1], known.size > 0))
+    return values[last], last + 1.0 if rank is None else np.cumsum(weight[rank])[last]
 
 
 def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
@@ -390,14 +366,9 @@ def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
     distinct values, so that none is overlooked.
     """
     thresholds = []
-    columns = np.array(X.T, order="C")
-    if weight is None and n_jobs > 1:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            [*pool.map(np.ndarray.sort, np.array_split(columns, n_jobs))]
-    elif weight is None:
-        columns.sort(axis=1)
-    for j, column in enumerate(columns):
-        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+    each = ThreadPoolExecutor(n_jobs).map if n_jobs > 1 else map
+    columns = each(lambda column: distinct(column, weight), np.array(X.T, order="C"))
+    for j, (values, ends) in enumerate(columns):
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
         last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
@@ -417,8 +388,7 @@ def pad_thresholds(thresholds):
     """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
     n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
     padded = np.full((len(thresholds), n_bins.max()), np.inf)
-    for row, each in zip(padded, thresholds, strict=True):
-        row[: each.size] = each
+    padded[np.arange(n_bins.max()) < n_bins[:, None] - 1] = np.concatenate(thresholds)
     return padded, n_bins
 
 
@@ -468,18 +438,12 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
     if node.is_leaf and (is_root or sibling.is_leaf):
         return
     n, d = X_binned.shape
-    sums = hist[node.slot]
+    sums, is_whole = hist[node.slot], node.stop - node.start == n
     for j in range(d):
         for b in range(sums.shape[1]):
             sums[j, b, 0] = sums[j, b, 1] = 0
-    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
-        for i in range(n):
-            g, h = grad_hess[i, 0], grad_hess[i, 1]
-            for j in range(d):
-                _add(sums[j, X_binned[i, j]], g, h, l2)
-        return
     for k in range(node.start, node.stop):
-        i = sample_indices[k]
+        i = k if is_whole else sample_indices[k]  # In order: saves a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
@@ -560,8 +524,8 @@ def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
 def _best_split_of_feature(bins, m, node, count_bits, params, j):
     """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
-    are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, 1 if missing values go left (if there are
+    none: if most of the weight does), the sums on the left, and the difference at which gains tie.
     """
     criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
@@ -596,9 +560,9 @@ def _best_split_of_feature(bins, m, node, count_bits, params, j):
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
         missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
-    if split >= 0 and best < 0.0:
-        best = 0.0  # Negative by rounding only.
-    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
+    best = max(best, 0.0) if split >= 0 else -1.0  # Negative by rounding only.
+    tie = GAIN_TIE * weight if l2 is None else GAIN_TIE * (best - parent)
+    return best, split, missing_left, best_g, best_h, tie
 
 
 @jit(inner=True)
@@ -627,15 +591,6 @@ def _candidate_feature(draws, a, d, is_new):
             b = a + _random_below(state, d - a)
             features[a], features[b] = features[b], features[a]
         return features[a]
-
-
-@jit(inner=True)
-def _gain_tie(gain, g, weight, l2):
-    """Largest difference at which the gains of two features count as equal."""
-    if l2 is None:
-        return GAIN_TIE * weight
-    else:
-        return GAIN_TIE * (gain + 0.5 * g * g / (weight + l2))
 
 
 @jit(inner=True)
@@ -685,7 +640,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
                 sums, m, node, count_bits, params, j
             )
             if gain < 0.0:
@@ -693,7 +648,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
+            score = gain
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
@@ -939,10 +894,8 @@ class TreeGrower:
         self.max_rows = max(n, max_rows)
         count_bits = self.max_rows.bit_length()
         self.full = 2.0 ** (SUM_BITS - count_bits)
-        is_by_feature = self.is_drawn or max_bins is None
-        self.data = BinnedData(
-            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
-        )
+        X_binned = by_feature if self.is_drawn or max_bins is None else X_binned
+        self.data = BinnedData(X_binned, by_feature, n_bins, None, count_bits)
         self.params = params._replace(
             max_depth=n if params.max_depth is None else min(params.max_depth, n),
             max_leaves=params.max_leaves or 0,
@@ -973,21 +926,19 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
             data, params = self.data, self.params
-            layout = "C" if data.X_binned.flags.c_contiguous else "F"
-            X_binned = np.array(data.X_binned[:, columns], order=layout)
+            by_feature = np.asfortranarray(data.by_feature[:, columns])
+            is_by_feature = data.X_binned is data.by_feature
+            X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
-            twin.data = data._replace(
-                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
-                n_bins_non_missing=data.n_bins_non_missing[columns],
-            )  # fmt: skip
+            n_bins = data.n_bins_non_missing[columns]
+            twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
             if params.monotone is not None:
                 twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
@@ -1000,18 +951,13 @@ class TreeGrower:
     def grow(self, rows=None):
         """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
         buffers, order = self.buffers, self.order
-        if rows is not None:
-            buffers.sample_indices[: len(rows)] = rows
-        elif not self.in_order:
-            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
-        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
+        n = len(buffers.leaf)
+        n_rows = n if rows is None else len(rows)
+        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
         if order is not None:
-            if rows is not None:
-                chosen = np.zeros(order.shape[1], dtype=bool)
-                chosen[rows] = True
-                order = order[chosen[order]].reshape(len(order), -1)
-            buffers = buffers._replace(order=order.copy() if rows is None else order)
-        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+            chosen = np.zeros(n, dtype=bool)
+            chosen[buffers.sample_indices[:n_rows]] = True
+            buffers = buffers._replace(order=order[chosen[order]].reshape(len(order), n_rows))
         # As tuples: Numba would look up NamedTuples of one name in several files at every call.
         count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
         nodes = buffers.nodes[:count].copy()
@@ -1023,9 +969,9 @@ class TreeGrower:
         """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
         nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_pruned"] == 0
-        place = np.cumsum(keep) - keep  # Position of a node among those kept.
-        starts = np.append(place, keep.sum())[first]
+        remains = nodes["is_pruned"] == 0
+        place = np.cumsum(remains) - remains  # Position of a node among those that remain.
+        starts = np.append(place, remains.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
         weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
         finished = np.zeros(len(nodes), dtype=NODE)
@@ -1037,7 +983,7 @@ class TreeGrower:
         finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
             finished[name][~inner] = 0
-        return finished[keep], starts
+        return finished[remains], starts
 
 
 def join_trees(trees):
@@ -1056,10 +1002,10 @@ def check_trees(nodes, starts, n_features):
     size = np.repeat(sizes, sizes)
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
-    numbers = nodes["value"], nodes["gain"]
     is_valid = (child == 0) | (place < child) & (child < size - 1)
     is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    is_valid &= np.isfinite(nodes["value"]) & np.isfinite(nodes["gain"])
+    is_valid &= np.isin(nodes["missing_left"], (0, 1))
     return bool(is_valid.all())
 
 
@@ -1584,7 +1530,7 @@ class _Bagged(_Nested):
         is_weighted, is_tree = self._is_weighted(sample_weight), isinstance(self.base, str)
         train = (self._tree_learner if is_tree else self._learner)(X, y, weight, is_weighted)
         total, outside, n_outside = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
-        shares, trained = round_to_grid(weight), []  # Members, columns, parameters.
+        rounded, trained = round_to_grid(weight), []  # Members, columns, parameters.
         reason, self.trace_ = TRAINED, []
         for *member, vote, counts in self._each(train, self.n_estimators, self._n_threads(X)):
             # Add one member, in order, to the votes on the training rows and to (9).
@@ -1598,7 +1544,7 @@ class _Bagged(_Nested):
             if self.callback is not None:
                 self._set_members(trained)
                 self.converged_ = False
-            if self._report(len(trained), self._loss(total, len(trained), y, shares)):
+            if self._report(len(trained), self._loss(total, len(trained), y, rounded)):
                 reason = STOPPED
                 break
         self._set_members(trained)
@@ -1612,37 +1558,25 @@ class _Bagged(_Nested):
 
     def _check_params(self):
         super()._check_params()
-        who = type(self).__name__
-        if self.noise is not None and self.outputs is None:
-            raise ValueError(
-                f"{who}: noise={self.noise!r} is for members with outputs of their own; set "
-                f"outputs to {self._param_rules['outputs'].removeprefix('None, ')}"
-            )
-        if self._is_regression() and _is_classifier(self.base):
-            raise ValueError(
-                f"{who}: members have to learn numbers here, and {type(self.base).__name__} is a "
-                "classifier; choose a regressor as base"
-            )
-        if self.perturb is not None:
-            self._check_perturb()
+        text = f"noise={self.noise!r} is for members with outputs of their own; set outputs to "
+        text += self._param_rules["outputs"].removeprefix("None, ")
+        self._require(self.noise is None or self.outputs is not None, text)
+        text = f"members have to learn numbers here, and {type(self.base).__name__} is a classifier"
+        is_valid = not self._is_regression() or not _is_classifier(self.base)
+        self._require(is_valid, f"{text}; choose a regressor as base")
 
-    def _check_perturb(self):
-        """Raise ValueError if perturb names an unknown parameter, or gives a tree a wrong value."""
-        who, is_tree = type(self).__name__, isinstance(self.base, str)
+        # Perturb names parameters of the members, and for trees their values are checked.
+        is_tree = isinstance(self.base, str)
         known = self._tree_params() if is_tree else []
         if hasattr(self.base, "get_params"):
             known = list(self.base.get_params())
-        for name, values in self.perturb.items():
-            if name not in known:
-                raise ValueError(
-                    f"{who}: perturb names {name!r}; the members have these parameters of their "
-                    f"own: {', '.join(known) or 'none'}"
-                )
+        for name, values in (self.perturb or {}).items():
+            text = f"perturb names {name!r}; the members have these parameters of their own: "
+            self._require(name in known, text + (", ".join(known) or "none"))
             for value in values if is_tree else ():
-                if not satisfies(value, self._param_rules[name]):
-                    raise ValueError(
-                        f"{who}: perturb: {name} must be {self._param_rules[name]}, got {value!r}"
-                    )
+                rule = self._param_rules[name]
+                text = f"perturb: {name} must be {rule}, got {value!r}"
+                self._require(satisfies(value, rule), text)
 
     def _tree_params(self):
         """Names of the parameters that perturb may draw for trees."""
@@ -1665,11 +1599,10 @@ class _Bagged(_Nested):
 
         It is drawn again from the seed: a model stores no rows.
         """
-        who = type(self).__name__
-        if not self.__sklearn_is_fitted__():
-            raise ValueError(f"This {who} instance is not fitted yet; call fit first")
-        if not 0 <= t < self.weights_.size:
-            raise ValueError(f"{who}: there is no member {t}, only 0 to {self.weights_.size - 1}")
+        text = "this instance is not fitted yet; call fit first"
+        self._require(self.__sklearn_is_fitted__(), text)
+        T = self.weights_.size
+        self._require(0 <= t < T, f"there is no member {t}, only 0 to {T - 1}")
         signs, weight = self._signs_again(y, sample_weight)
         m = self._n_sampled(weight)
         return _bootstrap_counts(weight, signs, m, self.bootstrap, self._rng(t))
@@ -1686,35 +1619,28 @@ class _Bagged(_Nested):
 
     def _is_consistent(self, has):
         T, k = self.weights_.size, self.n_features_in_
-        good = T > 0 and has("weights_", (T,))
+        is_valid = T > 0 and has("weights_", (T,))
         if isinstance(self.base, str):
-            good = good and check_trees(self.nodes_, self.starts_, k)
-            return good and self.starts_.size == T + 1 and not hasattr(self, "estimators_")
+            is_valid = is_valid and check_trees(self.nodes_, self.starts_, k)
+            return is_valid and self.starts_.size == T + 1 and not hasattr(self, "estimators_")
         if hasattr(self, "estimators_features_"):
-            good = good and has("estimators_features_", (T, None), below=k)
+            is_valid = is_valid and has("estimators_features_", (T, None), below=k)
             k = self.estimators_features_.shape[1]
-        good = good and len(self.estimators_) == T
-        return good and all(map(self._knows, self.estimators_, T * [k]))
-
-    def _knows(self, member, k):
-        """Return True if a member from a file was trained on k features and on our classes."""
-        known = set() if self._is_regression() else set(member.classes_) - set(self.classes_)
-        return member.n_features_in_ == k and not known
+        is_valid = is_valid and len(self.estimators_) == T
+        is_valid = is_valid and all(member.n_features_in_ == k for member in self.estimators_)
+        return is_valid and (
+            self._is_regression()
+            or all({*member.classes_} <= {*self.classes_} for member in self.estimators_)
+        )
 
     def _n_sampled(self, weight):
         """Number of rows in a sample."""
         n, m = np.count_nonzero(weight), self.max_samples
         m = int(m) if isinstance(m, (int, np.integer)) else max(1, round(m * n))
-        if m > n and not self.bootstrap:
-            raise ValueError(
-                f"{type(self).__name__}: max_samples must be at most the number of rows "
-                f"(of weight > 0), {n}, got {m}; set bootstrap=True to draw rows repeatedly"
-            )
-        if self.oob_score and m == n and not self.bootstrap:
-            raise ValueError(
-                f"{type(self).__name__}: oob_score needs rows outside the samples; set "
-                "bootstrap=True or a smaller max_samples"
-            )
+        text = f"max_samples must be at most the number of rows (of weight > 0), {n}, got {m}; set "
+        self._require(m <= n or self.bootstrap, f"{text}bootstrap=True to draw rows repeatedly")
+        text = "oob_score needs rows outside the samples; set bootstrap=True or a smaller "
+        self._require(m != n or self.bootstrap or not self.oob_score, f"{text}max_samples")
         return m
 
     def _n_features(self, d, k):
@@ -1723,11 +1649,7 @@ class _Bagged(_Nested):
         if isinstance(k, str):
             return max(1, int(math.sqrt(d) if k == "sqrt" else math.log2(d)))
         k = k if isinstance(k, (int, np.integer)) else max(1, int(k * d))
-        if k > d:
-            raise ValueError(
-                f"{type(self).__name__}: max_features must be at most the number of features, "
-                f"{d}, got {k}"
-            )
+        self._require(k <= d, f"max_features must be at most the number of features, {d}, got {k}")
         return k
 
     def _rng(self, t):
@@ -1792,7 +1714,7 @@ class _Bagged(_Nested):
             is_common = columns is None and drawn is None
             own = growers.pop() if is_common else parent.fork(columns)
             count_bits, buffers = own.data.count_bits, own.buffers
-            size, start, scale = self._fill(own, counts, weight, target, is_drawn)
+            start, scale = self._fill(own, counts, weight, target, is_drawn)
             if per_split:
                 state, features = buffers.draws
                 state[0] = rng.integers(1, 2**63)
@@ -1800,7 +1722,7 @@ class _Bagged(_Nested):
             least = params["min_impurity_decrease"] * self._decrease
             if is_regression and least > 0 and scale > 0:  # In the units of the tree.
                 own.params = own.params._replace(min_decrease=float(least / scale**2))
-            nodes, vote = own.grow(buffers.sample_indices[:size]), np.empty(n)
+            nodes, vote = own.grow(np.flatnonzero(counts)), np.empty(n)
             binned = grower.data.by_feature, grower.data.n_bins_non_missing, buffers.sample_indices
             if not is_regression and params["prune"] and self.base != "stump":
                 prune(nodes, count_bits)
@@ -1824,22 +1746,22 @@ class _Bagged(_Nested):
     def _fill(self, grower, counts, weight, target, is_drawn):
         """Fill grad_hess of a grower; weights are the numbers of draws, or else the rows' own.
 
-        Returns the number of distinct rows, and start and scale of the values: a leaf has the value
-        start - scale * g / h.
+        Returns start and scale of the values: a leaf has the value start - scale * g / h.
         """
-        data, rows = grower.data, grower.buffers.sample_indices
+        data = grower.data
         unit = 1.0 if is_drawn else grower.unit(reproducible_sum(weight[counts > 0]))
         if not self._is_regression():
             args = counts, weight, target, unit, is_drawn, data.count_bits
-            return _fill_classes(*args, data.grad_hess, rows), 0.0, 1.0
+            _fill_classes(*args, data.grad_hess)
+            return 0.0, 1.0
         used = counts.astype(np.float64) if is_drawn else np.where(counts > 0, weight, 0.0)
         start = reproducible_sum(used * target) / reproducible_sum(used)
         rest = target - start
         total = reproducible_sum(used * np.abs(rest))
         with np.errstate(over="ignore"):  # On rows outside the sample.
             scaled = rest / total * 2.0**SUM_BITS if total > 0 else 0.0 * rest
-        size = _fill_numbers(counts, used, scaled, unit, data.count_bits, data.grad_hess, rows)
-        return size, start, total * unit / 2.0**SUM_BITS
+        _fill_numbers(counts, used, scaled, unit, data.count_bits, data.grad_hess)
+        return start, total * unit / 2.0**SUM_BITS
 
     def _learner(self, X, y, weight, is_weighted):
         """Return a function that trains a copy of an object on the labels, or numbers, as given:
@@ -1866,11 +1788,9 @@ class _Bagged(_Nested):
     def _numbers_of(self, member, X):
         """Prediction of a regressor, (n,)."""
         predicted = np.asarray(member.predict(X), dtype=np.float64)
-        if predicted.shape not in ((len(X),), (len(X), 1)) or not np.isfinite(predicted).all():
-            raise ValueError(
-                f"{type(self).__name__}: members have to predict a finite number for each row; "
-                f"{type(member).__name__} returned an array of shape {predicted.shape}"
-            )
+        is_valid = predicted.shape in ((len(X),), (len(X), 1)) and np.isfinite(predicted).all()
+        text = f"members have to predict a finite number for each row; {type(member).__name__} "
+        self._require(is_valid, f"{text}returned an array of shape {predicted.shape}")
         return predicted.ravel()
 
     def _n_threads(self, X):
@@ -1920,8 +1840,8 @@ class _Bagged(_Nested):
         """Mean over the trees of each feature's fraction of the gains, (d,), of sum 1 or 0."""
         tree = np.repeat(np.arange(self.weights_.size), np.diff(self.starts_))
         gain = np.bincount(tree, self.nodes_["gain"])
-        share = self.nodes_["gain"] / np.where(gain > 0, gain, 1.0)[tree]
-        total = np.bincount(self.nodes_["feature"], share, self.n_features_in_)
+        fraction = self.nodes_["gain"] / np.where(gain > 0, gain, 1.0)[tree]
+        total = np.bincount(self.nodes_["feature"], fraction, self.n_features_in_)
         return total / total.sum() if total.any() else total
 
     def _set_oob(self, outside, n_outside, y, weight):
@@ -1933,11 +1853,9 @@ class _Bagged(_Nested):
         weight = weight * known
         self.oob_score_ = self._quality(mean, y, weight) if weight.any() else math.nan
         if not known.all():
-            warnings.warn(
-                f"{type(self).__name__}: {np.count_nonzero(~known)} of {y.size} rows are in all "
-                f"{self.n_iter_} samples and have no out-of-bag vote; use more members",
-                stacklevel=3,
-            )
+            text = f"{type(self).__name__}: {np.count_nonzero(~known)} of {y.size} rows are in all "
+            text += f"{self.n_iter_} samples and have no out-of-bag vote; use more members"
+            warnings.warn(text, stacklevel=3)
 
 
 class Bagging(_Bagged):
@@ -2060,19 +1978,12 @@ class Bagging(_Bagged):
 
     def _check_params(self):
         super()._check_params()
-        who = type(self).__name__
-        if self.outputs == "flip" and self.noise is not None and self.noise > 1:
-            raise ValueError(
-                f"{who}: noise is a share of the labels where outputs='flip', and must be <= 1, "
-                f"got {self.noise!r}"
-            )
-        wanted = {"voting": "soft", "criterion": "gini", "prune": False}
-        for name, value in wanted.items() if self.outputs == "smear" else ():
-            if getattr(self, name) != value:
-                raise ValueError(
-                    f"{who}: outputs='smear' makes regressions of the members, whose outputs are "
-                    f"averaged: set {name}={value!r}, got {getattr(self, name)!r}"
-                )
+        text = f"noise is a share of the labels with outputs='flip'; set <= 1, got {self.noise}"
+        self._require(self.outputs != "flip" or (self.noise or 0) <= 1, text)
+        needed = {"voting": "soft", "criterion": "gini", "prune": False}
+        for name, value in needed.items() if self.outputs == "smear" else ():
+            text = f"outputs='smear' makes regressions of the members: set {name}={value!r}, got "
+            self._require(getattr(self, name) == value, f"{text}{getattr(self, name)!r}")
 
     def decision_function(self, X):
         """Mean vote of all members, (n,)."""
@@ -2080,10 +1991,10 @@ class Bagging(_Bagged):
 
     def predict_proba(self, X):
         """Fraction of the votes for each class, (n, 2); soft: mean probability."""
-        share = 0.5 + 0.5 * self.decision_function(X)
+        positive = 0.5 + 0.5 * self.decision_function(X)
         if self.outputs == "smear":
-            share = share.clip(0.0, 1.0)
-        return np.column_stack([1.0 - share, share])
+            positive = positive.clip(0.0, 1.0)
+        return np.column_stack([1.0 - positive, positive])
 
     def facts(self):
         """Statistics of the fit for a report."""
@@ -2121,11 +2032,8 @@ class Bagging(_Bagged):
             return self._numbers_of(member, X)
         if self.voting == "hard":
             return np.where(np.asarray(member.predict(X)) == self.classes_[1], 1.0, -1.0)
-        if not hasattr(member, "predict_proba"):
-            raise ValueError(
-                f"{type(self).__name__}: voting='soft' needs members with predict_proba, "
-                f"{type(member).__name__} has none; use voting='hard'"
-            )
+        text = f"voting='soft' needs members with predict_proba, {type(member).__name__} has none"
+        self._require(hasattr(member, "predict_proba"), f"{text}; use voting='hard'")
         p = np.asarray(member.predict_proba(X))
         known = list(getattr(member, "classes_", self.classes_))
         low, high = (p[:, known.index(c)] if c in known else 0.0 for c in self.classes_)

@@ -339,64 +339,53 @@ def hinge(y, f):
     return np.maximum(1.0 - margin, 0.0), -0.5 * y * ((margin < 1.0) + 1.0 * (margin <= 1.0))
 
 
-def _custom_loss(loss, order, who):
+def _custom_loss(loss, order, require):
     """Adapt a user-supplied loss to `_Scores`.
 
-    The result, (block, values, alpha, keep), returns the sums of an update if keep is True, else
-    slope and curvature in alpha: the curvature is unknown (NaN), a slope that overflows is inf.
+    The result, (block, values, alpha, is_update), returns the sums of an update, else slope and
+    curvature in alpha: the curvature is unknown (NaN), a slope that overflows is inf.
     """
 
-    def evaluate(block, values, alpha, keep):
+    def evaluate(block, values, alpha, is_update):
         F, G, H, y, w = _scored(block)
         step = values[block.node]
         f = F + alpha * step
-        if keep:
+        if is_update:
             F[:] = f
-        value, g, h = _call_loss(loss, order, y, f, who)
+        value, g, h = _call_loss(loss, order, y, f, require)
         G[:], H[:] = w * g, w * h
-        if not keep:
+        if not is_update:
             slope = reproducible_sum(G * step)
             return slope if math.isfinite(slope) else math.inf, math.nan
-        total, sum_g, sum_h = map(reproducible_sum, (w * value, np.abs(G), H))
-        if not np.isfinite([total, sum_g, sum_h]).all():
-            raise ValueError(
-                f"{who}: what loss returns must be finite, got a sum of the values of {total:g}, "
-                f"of the sizes of the gradients of {sum_g:g} and of the curvatures of {sum_h:g}; "
-                "bound what may overflow, or scale y or sample_weight down"
-            )
-        return total, sum_g, sum_h
+        sums = [*map(reproducible_sum, (w * value, np.abs(G), H))]
+        text = "what loss returns must be finite, got sums of values of {:g}, gradients of {:g}, "
+        text += "curvatures of {:g}; bound it, or scale y or sample_weight down"
+        require(np.isfinite(sums).all(), text.format(*sums))
+        return sums
 
     return evaluate
 
 
-def _call_loss(loss, order, y, f, who):
+def _call_loss(loss, order, y, f, require):
     """Checked value, gradient and curvature (n,) of a user-supplied loss; order 1: curvature 0."""
     y = y.view()
     y.flags.writeable = False
     result, names = loss(y, f), ("value", "gradient", "curvature")[: order + 1]
-    wanted = f"{', '.join(names[:-1])} and {names[-1]}"
-    if not isinstance(result, (tuple, list)) or len(result) not in (2, 3):
-        raise ValueError(
-            f"{who}: loss must return a tuple of {wanted}, got {type(result).__name__}"
-        )
-    if len(result) < len(names):
-        raise ValueError(
-            f"{who}: order=2 needs a loss that returns {wanted}, got {len(result)} arrays; set "
-            "order=1, which needs no curvature"
-        )
+    expected = f"{', '.join(names[:-1])} and {names[-1]}"
+    is_tuple = isinstance(result, (tuple, list)) and len(result) in (2, 3)
+    require(is_tuple, f"loss must return a tuple of {expected}, got {type(result).__name__}")
+    text = f"order=2 needs a loss that returns {expected}, got {len(result)} arrays; set order=1"
+    require(len(result) >= len(names), text)
     result = [np.asarray(array) for array in result]
     for name, array in zip(names, result, strict=False):
-        if array.shape != y.shape or array.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{who}: loss must return a {name} of shape {y.shape}, a number for each row, "
-                f"got shape {array.shape} and dtype {array.dtype}"
-            )
-    if order == 2 and (result[2] < 0).any():
-        raise ValueError(
-            f"{who}: order=2 needs curvatures >= 0, got {result[2].min():g} from loss; set "
-            "order=1, or return a bound of the curvature that is"
-        )
-    return *result[:2], result[2] if order == 2 else np.zeros(y.size)
+        text = f"loss must return a {name} of shape {y.shape}, a number for each row, got shape "
+        is_valid = array.shape == y.shape and array.dtype.kind in "biuf"
+        require(is_valid, f"{text}{array.shape} and dtype {array.dtype}")
+    if order == 1:
+        return *result[:2], np.zeros(y.size)
+    text = f"order=2 needs curvatures >= 0, got {float(result[2].min()):g} from loss; set order=1"
+    require(not (result[2] < 0).any(), f"{text}, or return an upper bound that is")
+    return result
 
 
 def _quantile_interval(values, weights, fraction):
@@ -437,7 +426,7 @@ def _best_step(loss, F, y, w, step):
     return float(min(max(low, 0.0), high))
 
 
-# >>> shared: tree 13
+# >>> shared: tree 14
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
@@ -522,9 +511,6 @@ def grid_constant(size):
     return math.ldexp(3.0, min(math.frexp(size)[1], MAX_EXPONENT))
 
 
-_grid_constant = jit(grid_constant, inner=True)  # For kernels.
-
-
 def reproducible_sum(x):
     """Sum of x (n,), independent of the order: of the rounded values, and of their remainders."""
     return reproducible_total(lambda function, *args: [function(x, *args)], np.asarray)
@@ -591,17 +577,9 @@ def distinct(values, weight=None):
     """Distinct known values, ascending, and cumulative weights (of `round_to_grid`) or counts."""
     rank = None if weight is None else np.argsort(values)
     values = np.sort(values) if rank is None else values[rank]
-    return _ends_of_runs(values, None if rank is None else weight[rank])
-
-
-def _ends_of_runs(values, weight=None):
-    """`distinct` of values in ascending order, NaN last."""
-    known = values.size - np.isnan(values[-1:]).sum()
-    if known < values.size:
-        known = values.size - np.isnan(values).sum()
-    last = np.flatnonzero(values[1:known] > values[: max(known - 1, 0)])
-    last = np.append(last, known - 1) if known else last
-    return values[last], last + 1.0 if weight is None else np.cumsum(weight[:known])[last]
+    known = values[: values.searchsorted(np.nan)]  # NaN comes last.
+    last = np.flatnonzero(np.append(known[1:] > known[:-1], known.size > 0))
+    return values[last], last + 1.0 if rank is None else np.cumsum(weight[rank])[last]
 
 
 def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
@@ -611,14 +589,9 @@ def place_thresholds(X, weight, missing, max_bins, whole=None, n_jobs=1):
     distinct values, so that none is overlooked.
     """
     thresholds = []
-    columns = np.array(X.T, order="C")
-    if weight is None and n_jobs > 1:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            [*pool.map(np.ndarray.sort, np.array_split(columns, n_jobs))]
-    elif weight is None:
-        columns.sort(axis=1)
-    for j, column in enumerate(columns):
-        values, ends = _ends_of_runs(column) if weight is None else distinct(column, weight)
+    each = ThreadPoolExecutor(n_jobs).map if n_jobs > 1 else map
+    columns = each(lambda column: distinct(column, weight), np.array(X.T, order="C"))
+    for j, (values, ends) in enumerate(columns):
         if whole is not None and values.size <= max_bins:
             values, ends = whole(j)
         last = np.arange(max(values.size - 1, 0))  # The last value of each bin but the last.
@@ -638,8 +611,7 @@ def pad_thresholds(thresholds):
     """Thresholds of all features, (d, bins) padded with inf, and the number of bins of each."""
     n_bins = np.array([each.size + 1 for each in thresholds], dtype=np.int32)
     padded = np.full((len(thresholds), n_bins.max()), np.inf)
-    for row, each in zip(padded, thresholds, strict=True):
-        row[: each.size] = each
+    padded[np.arange(n_bins.max()) < n_bins[:, None] - 1] = np.concatenate(thresholds)
     return padded, n_bins
 
 
@@ -689,18 +661,12 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
     if node.is_leaf and (is_root or sibling.is_leaf):
         return
     n, d = X_binned.shape
-    sums = hist[node.slot]
+    sums, is_whole = hist[node.slot], node.stop - node.start == n
     for j in range(d):
         for b in range(sums.shape[1]):
             sums[j, b, 0] = sums[j, b, 1] = 0
-    if node.stop - node.start == n:  # All rows, in their order: saves a sixth of a stump.
-        for i in range(n):
-            g, h = grad_hess[i, 0], grad_hess[i, 1]
-            for j in range(d):
-                _add(sums[j, X_binned[i, j]], g, h, l2)
-        return
     for k in range(node.start, node.stop):
-        i = sample_indices[k]
+        i = k if is_whole else sample_indices[k]  # In order: saves a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
@@ -781,8 +747,8 @@ def _violates_monotonicity(gl, hl, gr, hr, l2, monotone, j, node):
 def _best_split_of_feature(bins, m, node, count_bits, params, j):
     """Best split after one of the first m bins of feature j; bins[m] has the missing values.
 
-    Returns its gain (-1: none), the last bin on the left, whether missing values go left (if there
-    are none: whether most of the weight does), and the sums on the left.
+    Returns its gain (-1: none), the last bin on the left, 1 if missing values go left (if there are
+    none: if most of the weight does), the sums on the left, and the difference at which gains tie.
     """
     criterion, l2, monotone = params.criterion, params.l2, params.monotone
     g, h = node.g, node.h
@@ -817,9 +783,9 @@ def _best_split_of_feature(bins, m, node, count_bits, params, j):
                 best_g, best_h = left_g, left_h
     if missing_h == 0:
         missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
-    if split >= 0 and best < 0.0:
-        best = 0.0  # Negative by rounding only.
-    return best if split >= 0 else -1.0, split, missing_left, best_g, best_h
+    best = max(best, 0.0) if split >= 0 else -1.0  # Negative by rounding only.
+    tie = GAIN_TIE * weight if l2 is None else GAIN_TIE * (best - parent)
+    return best, split, missing_left, best_g, best_h, tie
 
 
 @jit(inner=True)
@@ -848,15 +814,6 @@ def _candidate_feature(draws, a, d, is_new):
             b = a + _random_below(state, d - a)
             features[a], features[b] = features[b], features[a]
         return features[a]
-
-
-@jit(inner=True)
-def _gain_tie(gain, g, weight, l2):
-    """Largest difference at which the gains of two features count as equal."""
-    if l2 is None:
-        return GAIN_TIE * weight
-    else:
-        return GAIN_TIE * (gain + 0.5 * g * g / (weight + l2))
 
 
 @jit(inner=True)
@@ -906,7 +863,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h = _best_split_of_feature(
+            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
                 sums, m, node, count_bits, params, j
             )
             if gain < 0.0:
@@ -914,7 +871,7 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
             if turn == 0:
                 total += gain
                 candidates += 1
-            score, tie = gain, _gain_tie(gain, float(node.g), weight, l2)
+            score = gain
             if is_ratio:
                 if turn == 0:  # First the average gain, then the ratios.
                     continue
@@ -1160,10 +1117,8 @@ class TreeGrower:
         self.max_rows = max(n, max_rows)
         count_bits = self.max_rows.bit_length()
         self.full = 2.0 ** (SUM_BITS - count_bits)
-        is_by_feature = self.is_drawn or max_bins is None
-        self.data = BinnedData(
-            by_feature if is_by_feature else X_binned, by_feature, n_bins, None, count_bits
-        )
+        X_binned = by_feature if self.is_drawn or max_bins is None else X_binned
+        self.data = BinnedData(X_binned, by_feature, n_bins, None, count_bits)
         self.params = params._replace(
             max_depth=n if params.max_depth is None else min(params.max_depth, n),
             max_leaves=params.max_leaves or 0,
@@ -1194,21 +1149,19 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
-        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
         twin = copy.copy(self)
         if columns is not None:
             data, params = self.data, self.params
-            layout = "C" if data.X_binned.flags.c_contiguous else "F"
-            X_binned = np.array(data.X_binned[:, columns], order=layout)
+            by_feature = np.asfortranarray(data.by_feature[:, columns])
+            is_by_feature = data.X_binned is data.by_feature
+            X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
             twin.columns = columns
             twin.order = None if self.order is None else self.order[columns]
-            twin.data = data._replace(
-                X_binned=X_binned, by_feature=np.asfortranarray(X_binned),
-                n_bins_non_missing=data.n_bins_non_missing[columns],
-            )  # fmt: skip
+            n_bins = data.n_bins_non_missing[columns]
+            twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
             if params.monotone is not None:
                 twin.params = params._replace(monotone=params.monotone[columns])
         twin._allocate()
@@ -1221,18 +1174,13 @@ class TreeGrower:
     def grow(self, rows=None):
         """Grow a tree on grad_hess, of all rows or of some; return its nodes for `finalize`."""
         buffers, order = self.buffers, self.order
-        if rows is not None:
-            buffers.sample_indices[: len(rows)] = rows
-        elif not self.in_order:
-            buffers.sample_indices[:] = np.arange(len(buffers.sample_indices))
-        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
+        n = len(buffers.leaf)
+        n_rows = n if rows is None else len(rows)
+        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
         if order is not None:
-            if rows is not None:
-                chosen = np.zeros(order.shape[1], dtype=bool)
-                chosen[rows] = True
-                order = order[chosen[order]].reshape(len(order), -1)
-            buffers = buffers._replace(order=order.copy() if rows is None else order)
-        n_rows = len(buffers.sample_indices) if rows is None else len(rows)
+            chosen = np.zeros(n, dtype=bool)
+            chosen[buffers.sample_indices[:n_rows]] = True
+            buffers = buffers._replace(order=order[chosen[order]].reshape(len(order), n_rows))
         # As tuples: Numba would look up NamedTuples of one name in several files at every call.
         count = _grow(tuple(self.data), tuple(self.params), tuple(buffers), n_rows)
         nodes = buffers.nodes[:count].copy()
@@ -1244,9 +1192,9 @@ class TreeGrower:
         """Convert grown trees to NODE; return all nodes, the start of each tree and the end."""
         nodes, first = join_trees(trees)
         tree = np.repeat(np.arange(len(trees)), np.diff(first))
-        keep = nodes["is_pruned"] == 0
-        place = np.cumsum(keep) - keep  # Position of a node among those kept.
-        starts = np.append(place, keep.sum())[first]
+        remains = nodes["is_pruned"] == 0
+        place = np.cumsum(remains) - remains  # Position of a node among those that remain.
+        starts = np.append(place, remains.sum())[first]
         child = place[first[tree] + nodes["child"]] - starts[tree]
         weight, inner = nodes["h"] >> self.data.count_bits, nodes["is_leaf"] == 0
         finished = np.zeros(len(nodes), dtype=NODE)
@@ -1258,7 +1206,7 @@ class TreeGrower:
         finished["feature"], finished["missing_left"] = nodes["feature"], nodes["missing_left"]
         for name in ("threshold", "gain", "child", "feature", "missing_left"):
             finished[name][~inner] = 0
-        return finished[keep], starts
+        return finished[remains], starts
 
 
 def join_trees(trees):
@@ -1277,10 +1225,10 @@ def check_trees(nodes, starts, n_features):
     size = np.repeat(sizes, sizes)
     place = np.arange(nodes.size) - np.repeat(starts[:-1], sizes)
     child, feature = nodes["child"], nodes["feature"]
-    numbers = nodes["value"], nodes["gain"]
     is_valid = (child == 0) | (place < child) & (child < size - 1)
     is_valid &= (0 <= feature) & (feature < n_features) & ~np.isnan(nodes["threshold"])
-    is_valid &= np.isfinite(numbers).all(axis=0) & np.isin(nodes["missing_left"], (0, 1))
+    is_valid &= np.isfinite(nodes["value"]) & np.isfinite(nodes["gain"])
+    is_valid &= np.isin(nodes["missing_left"], (0, 1))
     return bool(is_valid.all())
 
 
@@ -1925,34 +1873,25 @@ class _Boosted(_Nested):
         return self._takes_nan() or not hasattr(self.base, "_takes_nan")
 
     def _check_params(self):
-        who = type(self).__name__
         super()._check_params()
-        if self.loss is None and not self.__sklearn_is_fitted__():
-            raise ValueError(
-                f"{who}: loss is None, as in a model from a file, which holds no functions: it "
-                "predicts, but to be fitted again it needs its loss, set_params(loss=...)"
-            )
-        if self.order == 2 and self.loss in PIECEWISE_LINEAR:
-            raise ValueError(
-                f"{who}: the {self.loss} loss has no curvature, order=2 needs one; set order=1, or "
-                f"take {self._smooth}"
-            )
-        if _is_classifier(self.base):
-            raise ValueError(
-                f"{who}: base must do regression, as it is fitted to the slopes of the loss, but "
-                f"{type(self.base).__name__} is a classifier"
-            )
+        text = "loss is None, since model files store no functions; to fit, set_params(loss=...)"
+        self._require(self.loss is not None or self.__sklearn_is_fitted__(), text)
+        text = f"the {self.loss} loss has no curvature, order=2 needs one; set order=1, or take "
+        is_valid = self.order == 1 or self.loss not in PIECEWISE_LINEAR
+        self._require(is_valid, text + self._smooth)
+        text = f"base must do regression, but {type(self.base).__name__} is a classifier"
+        self._require(not _is_classifier(self.base), text)
 
     def _is_consistent(self, has):
         T, k = self.weights_.size, self.n_features_in_
-        good = T > 1 and has("weights_", (T,)) and check_trees(self.nodes_, self.starts_, k)
+        is_valid = T > 1 and has("weights_", (T,)) and check_trees(self.nodes_, self.starts_, k)
         if isinstance(self.base, str):
-            return good and self.starts_.size == T + 1 and not hasattr(self, "estimators_")
+            return is_valid and self.starts_.size == T + 1 and not hasattr(self, "estimators_")
         if hasattr(self, "estimators_features_"):
-            good = good and has("estimators_features_", (T - 1, None), below=k)
+            is_valid = is_valid and has("estimators_features_", (T - 1, None), below=k)
             k = self.estimators_features_.shape[1]
-        good = good and self.starts_.size == 2 and len(self.estimators_) == T - 1
-        return good and all(
+        is_valid = is_valid and self.starts_.size == 2 and len(self.estimators_) == T - 1
+        return is_valid and all(
             member.n_features_in_ == k and not _is_classifier(member) for member in self.estimators_
         )
 
@@ -1983,37 +1922,30 @@ class _Boosted(_Nested):
         member, columns = member
         output = np.asarray(member.predict(X if columns is None else X[:, columns]))
         is_valid = output.shape == X.shape[:1] and output.dtype.kind in "biuf"
-        if not is_valid or not (np.abs(output) < MAX_ABS).all():
-            received = f"shape {output.shape}, dtype {output.dtype}"
-            raise ValueError(
-                f"{type(self).__name__}: predict of {type(member).__name__} must return a number "
-                f"below {MAX_ABS:g} for each of {len(X)} rows, got "
-                f"{'NaN or a larger one' if is_valid else received}"
-            )
+        text = f"predict of {type(member).__name__} must return a number below {MAX_ABS:g} for "
+        text += f"each of {len(X)} rows, got "
+        self._require(is_valid, f"{text}shape {output.shape}, dtype {output.dtype}")
+        self._require((np.abs(output) < MAX_ABS).all(), f"{text}NaN or a larger one")
         return output.astype(np.float64)
 
     def _check_features(self):
         """Number of features to draw for a member; raise ValueError if a parameter does not fit."""
-        d, who, monotone = self.n_features_in_, type(self).__name__, self.monotonic_cst
+        d, monotone = self.n_features_in_, self.monotonic_cst
         count = d if self.max_features is None else self.max_features
-        if monotone is not None and len(monotone) != d:
-            raise ValueError(
-                f"{who}: monotonic_cst must name a direction for each of {d} features, "
-                f"got {len(monotone)}"
-            )
-        if monotone is not None and not isinstance(self.base, str):
-            raise ValueError(f"{who}: monotonic_cst is for trees; set base='tree' or leave it out")
-        if count > d:
-            raise ValueError(
-                f"{who}: max_features must be at most the number of features, {d}, got {count}"
-            )
+        if monotone is not None:
+            text = f"monotonic_cst must name a direction for each of {d} features, got "
+            self._require(len(monotone) == d, f"{text}{len(monotone)}")
+            text = "monotonic_cst is for trees; set base='tree' or leave it out"
+            self._require(isinstance(self.base, str), text)
+        text = f"max_features must be at most the number of features, {d}, got {count}"
+        self._require(count <= d, text)
         return count if isinstance(count, (int, np.integer)) else max(1, round(count * d))
 
     def _score_rows(self, blocks, start, delta):
         """Scores of row blocks that all equal the constant `start`."""
         loss = hinge if self.loss == "hinge" else self.loss
         if callable(loss):
-            adapted = _custom_loss(loss, self.order, type(self).__name__)
+            adapted = _custom_loss(loss, self.order, self._require)
         else:
             adapted = LOSSES[loss], float(delta)
         has_curvature = self.order == 2 and loss != "huber"
@@ -2033,12 +1965,8 @@ class _Boosted(_Nested):
         held_out = np.zeros(y.size, dtype=bool)
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
-            if rows.size < 2:
-                raise ValueError(
-                    f"{type(self).__name__}: early_stopping needs two rows or more"
-                    f"{' of each class' * has_classes} to hold some of them out, "
-                    f"got {rows.size}; set early_stopping=False"
-                )
+            text = f"early_stopping needs two rows or more{' of each class' * has_classes}, got "
+            self._require(rows.size > 1, f"{text}{rows.size}; set early_stopping=False")
             count = min(max(1, round(self.validation_fraction * rows.size)), rows.size - 1)
             held_out[rng.permutation(rows)[:count]] = True
         train, test = ([array[rows] for array in (X, y, weight)] for rows in (~held_out, held_out))
@@ -2180,38 +2108,25 @@ class _Boosted(_Nested):
 
     def _check_sums(self, scores):
         """Raise ValueError if the loss overflows; warn if no leaf can reach min_child_weight."""
-        who, least = type(self).__name__, self.min_child_weight
-        total = scores.sum_second
-        if not np.isfinite([scores.mean_loss, scores.sum_g, total]).all():
-            raise ValueError(f"{who}: the loss overflows; scale y or sample_weight down")
-        if total <= 0.0:
-            raise ValueError(
-                f"{who}: order=2 needs a curvature, but loss returns 0 for all rows; set order=1"
-            )
+        least, total = self.min_child_weight, scores.sum_second
+        is_finite = np.isfinite([scores.mean_loss, scores.sum_g, total]).all()
+        self._require(is_finite, "the loss overflows; scale y or sample_weight down")
+        text = "order=2 needs a curvature, but loss returns 0 for all rows; set order=1"
+        self._require(total > 0.0, text)
         if total < 2.0 * least and isinstance(self.base, str):
-            warnings.warn(
-                f"{who}: no tree can have a split, since leaves of min_child_weight={least:g} are "
-                f"asked for and all rows together weigh {total:.3g} (second derivatives times "
-                "sample_weight); scale sample_weight to a mean of 1, or lower min_child_weight",
-                stacklevel=4,
-            )
+            text = f"{type(self).__name__}: no tree can have a split: all rows together weigh "
+            text += f"{total:.3g} (second derivatives times sample_weight), less than two leaves "
+            text += f"of min_child_weight={least:g}; lower it, or scale sample_weight up"
+            warnings.warn(text, stacklevel=4)
 
     def _warn_unbounded(self, count, t):
         """Warn that the best weight of some members is infinite."""
-        text = (
-            "a tree parted the classes without error, so that the best step is infinite with "
-            "order=1 and l2=0; set l2 above 0, or order=2, for probabilities that mean something"
-        )
-        if not isinstance(self.base, str) or self._estimator_type == "regressor":
-            text = (
-                "the loss falls for ever along a member, so that the best step is infinite with "
-                "order=1; choose a base that does not fit every row, or set order=2"
-            )
-        warnings.warn(
-            f"{type(self).__name__}: in {count} of {t} rounds {text}",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        text = f"{type(self).__name__}: the best step is infinite in {count} of {t} rounds, since "
+        if isinstance(self.base, str) and self._estimator_type == "classifier":
+            text += "a tree separates the classes without error; set l2 above 0, or order=2"
+        else:
+            text += "the loss has no minimum along a member; take a weaker base, or order=2"
+        warnings.warn(text, ConvergenceWarning, stacklevel=4)
 
     def _set_members(self, members, weights):
         """Set the members and their weights, all or those so far; the first is the constant."""
@@ -2291,10 +2206,8 @@ class _OfProbabilities:
 
     def __get__(self, model, kind=None):
         if model is not None and model.loss not in (*UNBOUNDED, "squared"):
-            raise AttributeError(
-                f"{kind.__name__}: scores of the hinge loss, or of a given one, are no "
-                "probabilities; Calibrated of solvers/combine.py makes some"
-            )
+            text = "this loss yields no probabilities; Calibrated of solvers/combine.py does"
+            raise AttributeError(f"{kind.__name__}: {text}")
         return self.method.__get__(model, kind)
 
 
@@ -2381,14 +2294,6 @@ class GradientBoosting(_Boosted):
     -------
     >>> model = GradientBoosting(early_stopping=True, random_state=0).fit(X, y)
     >>> model.predict_proba(X), model.n_iter_, model.reason_
-
-    Early stopping after 10 rounds without a higher accuracy on other rows:
-
-    >>> scores = []
-    >>> def stop(model, iteration, info):
-    ...     scores.append(model.score(X_valid, y_valid))
-    ...     return iteration - np.argmax(scores) > 10
-    >>> model = GradientBoosting(callback=stop).fit(X, y)
 
     A custom loss, here the squared hinge:
 

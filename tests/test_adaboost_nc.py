@@ -1,7 +1,6 @@
 """Tests for solvers/adaboost_nc.py."""
 
 import doctest
-import itertools
 import math
 import warnings
 
@@ -11,86 +10,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import datasets
 from solvers import adaboost_nc
-from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning
+from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, TreeParams
 from solvers.diversity import error_covariance
+from tests import naive
 from tests.conftest import blobs, walk_both
 
 pytestmark = pytest.mark.bounds
 
 
 # -- slow and obvious references ----------------------------------------------------------------
-def naive_impurity(weight, y, criterion):
-    """Impurity of a node times its weight."""
-    total = weight.sum()
-    shares = [weight[y == label].sum() / total for label in (-1, 1)]
-    if criterion == "error":
-        return total * min(shares)
-    if criterion == "gini":
-        return total * (1 - sum(p * p for p in shares))
-    return total * -sum(p * math.log2(p) for p in shares if p > 0)
-
-
-def naive_split(X, y, weight, count, rows, criterion, min_leaf):
-    """Best split of these rows: (gain, feature, threshold, missing values go left), None if there
-    is none. Candidates lie between neighbouring values of all X; the first of equals wins, but in
-    the middle of those that part the rows alike."""
-    total = weight[rows].sum()
-    parent, found = naive_impurity(weight[rows], y[rows], criterion), []
-    for j in range(X.shape[1]):
-        values = np.unique(X[:, j][~np.isnan(X[:, j])])
-        best = None
-        cuts = [*(0.5 * (values[1:] + values[:-1])), np.inf]
-        missing = rows[np.isnan(X[rows, j]) & (weight[rows] > 0)]
-        for to_left, cut in itertools.product((False, True), cuts):
-            alone = weight[rows[X[rows, j] <= cut]].sum() == 0  # then they go right
-            if to_left and (missing.size == 0 or alone):
-                continue
-            left = (X[rows, j] <= cut) | (np.isnan(X[rows, j]) & to_left)
-            sides = rows[left], rows[~left]
-            if any(count[side].sum() < min_leaf or weight[side].sum() == 0 for side in sides):
-                continue
-            gain = parent - sum(naive_impurity(weight[s], y[s], criterion) for s in sides)
-            if best is None or gain > best[0] + 1e-11 * total:
-                if missing.size == 0:  # none seen: they will follow most of the weight
-                    to_left = bool(2 * weight[sides[0]].sum() >= total * (1 - 1e-15))
-                best = (gain, j, cut, to_left, weight[sides[0]].sum() / total)
-        found += [best] if best else []
-    if not found:
-        return None
-    if criterion == "gain_ratio":
-        mean = sum(split[0] for split in found) / len(found)
-        found = [split for split in found if split[0] >= mean - 1e-11 * total]
-        scores = [split[0] / total / -sum(p * math.log2(p) for p in (split[4], 1 - split[4]))
-                  for split in found]  # fmt: skip
-    else:
-        scores = [split[0] / total for split in found]
-    first = next(k for k, score in enumerate(scores) if score >= max(scores) - 1e-11)
-    gain, j, cut, to_left, _ = found[first]
-    values = np.unique(X[:, j][~np.isnan(X[:, j])])
-    above = X[rows, j][(weight[rows] > 0) & (X[rows, j] > cut)]
-    if above.size == 0:  # the known against the missing values
-        return gain, j, np.inf, to_left
-    low, high = np.searchsorted(values, cut) - 1, np.searchsorted(values, above.min())
-    middle = max(low, (low + high - 1) // 2)
-    return gain, j, 0.5 * (values[middle] + values[middle + 1]), to_left
-
-
 def naive_tree(X, y, weight, count, criterion, max_depth, min_leaf):
     """A nested tuple (feature, threshold, missing_left, left, right), or the vote of a leaf."""
 
-    def grow(rows, depth):
-        side = weight[rows] @ y[rows]
-        seen = rows[weight[rows] > 0]
-        split = None
-        if depth < max_depth and np.unique(y[seen]).size == 2:
-            split = naive_split(X, y, weight, count, rows, criterion, min_leaf)
-        if split is None:
-            return 1 if side >= -1e-12 * weight[rows].sum() else -1
-        _, j, cut, missing_left = split
-        left = (X[rows, j] <= cut) | (np.isnan(X[rows, j]) & missing_left)
-        return j, cut, missing_left, grow(rows[left], depth + 1), grow(rows[~left], depth + 1)
+    def grow(node):
+        if node.first is None:
+            return 1 if node.value >= -1e-12 else -1
+        split = node.first
+        to_left = node.missing_left(split) is not False
+        return split.feature, node.threshold(split), to_left, *map(grow, node.children(split))
 
-    return grow(np.arange(len(y)), 0)
+    rows = weight > 0
+    params = TreeParams(adaboost_nc.CRITERIA[criterion], max_depth, min_leaf, min_weight=0)
+    return grow(naive.root(X[rows], -(weight * y)[rows], weight[rows], params, count[rows], X))
 
 
 def naive_vote(tree, x):
@@ -339,7 +280,7 @@ def test_one_tree_partitions_as_scikit_learn(name, criterion):
     trees = pytest.importorskip("sklearn.tree")
     data = datasets.load(name)
     X, y = data.X, np.where(data.y == 1, 1, -1)
-    one, same, ties = np.ones(len(y)), 0, 0
+    params, same, ties = TreeParams(adaboost_nc.CRITERIA[criterion]), 0, 0
     for depth in range(1, 7):
         model = AdaBoost(n_estimators=1, base="tree", max_depth=depth, criterion=criterion,
                          max_bins=None).fit(X, y)  # fmt: skip
@@ -352,7 +293,7 @@ def test_one_tree_partitions_as_scikit_learn(name, criterion):
             if (left == other).all():
                 same += 1
                 continue
-            below = [sum(naive_impurity(one[s], y[s], criterion) for s in (rows[m], rows[~m]))
+            below = [sum(naive.impurity(y[s].sum(), s.size, params)[0] for s in (rows[m], rows[~m]))
                      for m in (left, other)]  # fmt: skip
             assert_allclose(*below, rtol=1e-9, atol=1e-9)
             ties += 1
@@ -373,27 +314,13 @@ def test_importances_of_trees_are_scikit_learns(criterion):
     assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-9)
 
 
-def naive_pessimistic(wrong, rows):
-    """Upper 25 % limit of the number of errors: 0 errors exactly, else as in C4.5's code."""
-    if wrong == 0:
-        return rows * (1 - 0.25 ** (1 / rows))
-    if wrong < 1:
-        none = naive_pessimistic(0, rows)
-        return none + wrong * (naive_pessimistic(1, rows) - none)
-    if wrong + 0.5 >= rows:
-        return wrong + 0.67 * (rows - wrong)
-    z2, f = 0.6744898**2, wrong + 0.5
-    root = math.sqrt(z2 * (f * (1 - f / rows) + z2 / 4))
-    return rows * (f + z2 / 2 + root) / (rows + z2)
-
-
 @pytest.mark.uncompiled
 def test_estimated_errors():
     """Parts of rows, too, which weights make, and leaves with less than two."""
     for rows in (0.5, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 10.0, 100.0):
         for wrong in rows * np.array([0.0, 0.1, 0.25, 0.4, 0.5]):
             found = adaboost_nc._pessimistic(np.array([wrong]), np.array([rows]))
-            assert_allclose(found, [naive_pessimistic(wrong, rows)], rtol=1e-6)
+            assert_allclose(found, [naive.pessimistic(wrong, rows)], rtol=1e-6)
 
 
 @pytest.mark.uncompiled
@@ -408,7 +335,7 @@ def test_pruning(seed, mode):
 
     def prune(tree, rows):
         errors = min(w[rows[y[rows] == 1]].sum(), w[rows[y[rows] == -1]].sum())
-        alone = naive_pessimistic(errors, w[rows].sum())
+        alone = naive.pessimistic(errors, w[rows].sum())
         if not isinstance(tree, tuple):
             return tree, alone
         j, cut, missing_left, left, right = tree
@@ -426,28 +353,19 @@ def test_pruning(seed, mode):
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("leaves", [2, 3, 5, 9])
-def test_max_leaf_nodes_takes_the_best_first(leaves):
+@pytest.mark.parametrize("limits", [
+    *({"max_leaf_nodes": leaves} for leaves in (2, 3, 5, 9)),
+    *({"min_impurity_decrease": least} for least in (0.01, 0.02, 0.05)),
+])  # fmt: skip
+def test_limits_are_scikit_learns(limits):
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4, distance=1.5)
-    params = {"base": "tree", "max_depth": None, "max_leaf_nodes": leaves}
     for max_bins in (256, None):
         X = X.round(1)
-        model = AdaBoost(n_estimators=1, max_bins=max_bins, **params).fit(X, y)
-        peer = trees.DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0).fit(X, y)
-        assert model.nodes_.size == 2 * leaves - 1
+        model = AdaBoost(1, "tree", max_depth=None, max_bins=max_bins, **limits).fit(X, y)
+        peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X, y)
+        assert model.nodes_.size == peer.tree_.node_count
         assert_array_equal(model.predict(X), peer.predict(X))
-
-
-@pytest.mark.uncompiled
-def test_min_impurity_decrease_is_scikit_learns():
-    trees = pytest.importorskip("sklearn.tree")
-    X, y = blobs(300, 4)
-    for least in (0.01, 0.02, 0.05):
-        model = AdaBoost(n_estimators=1, base="tree", max_depth=None, criterion="gini",
-                         min_impurity_decrease=least, max_bins=None)  # fmt: skip
-        peer = trees.DecisionTreeClassifier(min_impurity_decrease=least, random_state=0).fit(X, y)
-        assert model.fit(X, y).nodes_.size == peer.tree_.node_count
 
 
 # -- what the paper says, and what holds ----------------------------------------------------------
@@ -465,12 +383,9 @@ def figure_1(repeats, **params):
     return found
 
 
-def test_figure_1_holds_for_deep_trees():
+def test_figure_1_holds_for_deep_trees_and_not_for_stumps():
     (cov_0, error_0), (cov_9, error_9) = figure_1(12)
     assert cov_9 <= 0.5 * cov_0 and error_9 < error_0 - 0.005
-
-
-def test_figure_1_does_not_hold_for_stumps():
     (cov_0, error_0), (cov_9, error_9) = figure_1(12, base="stump")
     assert cov_9 > cov_0 and error_9 > error_0 + 0.01
 
@@ -515,18 +430,6 @@ def test_covariance_of_errors_by_its_definition(weighted):
 
 
 @pytest.mark.uncompiled
-def test_adaboost_is_lam_0():
-    X, y = blobs()
-    one = AdaBoost(n_estimators=20).fit(X, y)
-    params = {k: v for k, v in one.get_params().items()}
-    two = AdaBoostNC(**params, lam=0).fit(X, y)
-    assert_array_equal(one.decision_function(X), two.decision_function(X))
-    loss = np.exp(-y * one.decision_function(X)).mean()
-    assert_allclose(one.objective_, loss, rtol=1e-12)
-    assert (np.diff(one.trace_) < 0).all()
-
-
-@pytest.mark.uncompiled
 def test_objective_is_the_penalised_loss():
     X, y = blobs(150, 3)
     model = AdaBoostNC(n_estimators=15, lam=2, random_state=0, max_depth=3).fit(X, y)
@@ -537,6 +440,11 @@ def test_objective_is_the_penalised_loss():
     assert_allclose(model.objective_, loss.sum(), rtol=1e-9)
     assert_allclose(np.exp(model.log_trace_), model.trace_, rtol=1e-12)
     assert model.trace_.shape == (15,) and model.trace_[-1] == model.objective_
+    one = AdaBoost(n_estimators=20).fit(X, y)  # AdaBoost is lam = 0
+    two = AdaBoostNC(**one.get_params(), lam=0).fit(X, y)
+    assert_array_equal(one.decision_function(X), two.decision_function(X))
+    assert_allclose(one.objective_, np.exp(-y * one.decision_function(X)).mean(), rtol=1e-12)
+    assert (np.diff(one.trace_) < 0).all()
 
 
 def test_objective_below_any_number_has_a_logarithm():
@@ -638,17 +546,6 @@ def test_objects_as_members():
     assert_array_equal(stages[-1], boosted.predict(X))
     again = boosted.set_params(base="stump").fit(X, labels)
     assert not hasattr(again, "estimators_") and again.nodes_.size > 0
-
-
-def test_mlp_members():
-    """The paper's second base learner."""
-    neural = pytest.importorskip("sklearn.neural_network")
-    data = datasets.two_gaussians(200)
-    base = neural.MLPClassifier((4,), max_iter=30, learning_rate_init=0.05, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = AdaBoostNC(base=base, n_estimators=4, random_state=0).fit(data.X, data.y)
-    assert model.n_iter_ == 4 and model.score(data.X, data.y) > 0.8
 
 
 # -- well behaved ---------------------------------------------------------------------------------
@@ -900,23 +797,6 @@ def test_samples_follow_the_weights():
 
 
 @pytest.mark.uncompiled
-def test_missing_values_go_to_the_better_side():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 1))
-    y = X[:, 0] > 0
-    for side in (False, True):
-        Z, z = np.vstack([X, np.full((40, 1), np.nan)]), np.append(y, np.full(40, side))
-        for max_bins in (256, None):
-            model = AdaBoost(n_estimators=1, max_bins=max_bins).fit(Z, z)
-            assert model.score(Z, z) == 1.0
-    never = AdaBoost(n_estimators=1).fit(X[:150], y[:150])  # unseen: where most of the weight went
-    common = y[:150].mean() >= 0.5
-    assert never.predict([[np.nan]]) == [common]
-    with pytest.raises(ValueError, match="inf in row 0"):
-        never.predict([[np.inf]])
-
-
-@pytest.mark.uncompiled
 def test_class_weight():
     X, y = blobs(200, 2)
     X, y = X[:130], np.where(np.arange(130) < 100, -1, y[:130])
@@ -963,15 +843,6 @@ def test_a_decision_of_exactly_zero_is_positive(base):
     assert ([*model.staged_predict(X)][-1][split] == "b").all()
 
 
-def test_threads_agree():
-    X, y = blobs(301, 3)
-    one = AdaBoostNC(random_state=0).fit(X, y)
-    for n_jobs in (3, None, -1, -100, 10**9):
-        many = AdaBoostNC(random_state=0, n_jobs=n_jobs).fit(X, y)
-        assert_array_equal(one.decision_function(X), many.decision_function(X))
-        assert_array_equal(one.decision_function(X[:1]), many.decision_function(X[:1]))
-
-
 @pytest.mark.uncompiled
 def test_random_state_of_every_kind():
     X, y = blobs(80, 3)
@@ -983,24 +854,6 @@ def test_random_state_of_every_kind():
         assert_array_equal(decision(kind(3)), decision(kind(3)))
         state = kind(3)
         assert (decision(state) != decision(state)).any()  # it is drawn from
-
-
-def test_votes_on_training_rows_are_those_of_prediction():
-    """Codes and thresholds must agree, also where values are close and many, and for gaps."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 4)) * 10.0 ** rng.integers(-3, 4, size=4)
-    X[:, 1] = np.nextafter(X[:, 1].round(1), rng.choice([-np.inf, np.inf], 3000))
-    X[rng.random(X.shape) < 0.1] = np.nan
-    y = np.where(np.nansum(X / [1, 10, 1, 1], axis=1) + rng.normal(size=3000) > 0, 1, -1)
-    for params in ({}, {"mode": "reweight"}, {"max_bins": None}, {"max_bins": 7, "max_depth": 5}):
-        model = AdaBoostNC(n_estimators=4, random_state=0, **params).fit(X, y)
-        D = np.ones(3000) / 3000
-        for t, h in enumerate(model.votes(X).T):
-            assert_allclose(model.errors_[t], D[h != y].sum(), rtol=1e-9)
-            votes = model.votes(X)[:, : t + 1].sum(axis=1)
-            P = D * (0.5 + np.abs(votes) / (2 * (t + 1))) ** 2
-            D = P * np.exp(-model.weights_[t] * y * h)
-            D /= D.sum()
 
 
 @pytest.mark.uncompiled

@@ -12,11 +12,11 @@ from scipy.optimize import brentq, minimize_scalar
 import datasets
 from solvers import gradient_boosting
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
+from tests import naive
 from tests.conftest import blobs
 
 pytestmark = pytest.mark.bounds
 
-TIE = 1e-9  # splits whose gains differ by less than this part of their size are equally good
 RTOL = 1e-6  # of leaf values, gains and steps
 BOTH = (GradientBoosting, GradientBoostingRegressor)
 PIECEWISE_LINEAR = ("absolute", "hinge")
@@ -92,85 +92,6 @@ def naive_step(loss, y, F, w, tree, penalty, delta):
     return brentq(slope, *near, xtol=1e-12) if slope(near[0]) < 0 < slope(near[1]) else coarse
 
 
-def naive_splits(X, rows, g, h, l2, min_leaf, min_weight):
-    """Splits of these rows: (gain, feature, threshold, missing values go left, who goes left).
-
-    In the order in which the first of equals wins. Thresholds lie in the middle of neighbouring
-    values of all X; of those that part the rows alike only the lowest one is listed, and the one
-    that parts known values from missing ones is infinite. None for missing values that go left:
-    nobody here misses it and the sides are equal.
-    """
-    found, G, H = [], g[rows].sum(), h[rows].sum()
-    for j in range(X.shape[1]):
-        grid, x = np.unique(X[~np.isnan(X[:, j]), j]), X[rows, j]
-        cuts = np.append(0.5 * (grid[1:] + grid[:-1]), np.inf)[np.isin(grid, x)]
-        cuts[-1:], missing = np.inf, np.isnan(x)
-        for to_left in (False, True) if missing.any() else (False,):
-            sides = (x <= cuts[:, None]) | (missing & to_left)
-            sums = sides.sum(axis=1), sides @ g[rows], sides @ h[rows]
-            for cut, side, count, a, b in zip(cuts, sides, *sums, strict=True):
-                if min(count, len(rows) - count) < min_leaf or min(b, H - b) < min_weight:
-                    continue
-                gain = a**2 / (b + l2) + (G - a) ** 2 / (H - b + l2) - G**2 / (H + l2)
-                goes_left = to_left
-                if not missing.any():  # then they would follow the heavier side
-                    goes_left = None if abs(2 * b - H) <= TIE * H else bool(2 * b > H)
-                found.append((gain / 2, j, cut, goes_left, side))
-    return found
-
-
-def naive_tree(X, g, h, l2, depth, leaves, min_leaf, min_weight, nodes, tally, settle=None):
-    """Grow the tree that `nodes` claims to be, certify every decision, return each row's value and
-    the values of the leaves; `settle` tells those from their rows where they are no Newton steps.
-
-    A split must be the first of the best. One that is as good but not the first is let pass and
-    counted in tally["ties"]; what is below it is compared all the same.
-    """
-
-    class Node:
-        def __init__(self, k, rows, level):
-            self.k, self.rows, self.level, self.ours = k, rows, level, nodes[k]
-            G, H = g[rows].sum(), h[rows].sum()
-            self.value = settle(rows) if settle else -G / (H + l2)
-            limits = l2, min_leaf, min_weight * (1 - TIE)
-            self.splits = naive_splits(X, rows, g, h, *limits) if level < depth else []
-            self.best = max((split[0] for split in self.splits), default=0.0)
-            self.tie = TIE * (max(self.best, 0.0) + G**2 / (H + l2))
-
-    def split(node):
-        """The children of a node that was split."""
-        ours, tally["splits"] = node.ours, tally["splits"] + 1
-        made = [s for s in node.splits if s[1] == ours["feature"]
-                and s[3] in (None, ours["missing_left"])
-                and math.isclose(s[2], ours["threshold"], rel_tol=1e-12, abs_tol=1e-12)
-        ]  # fmt: skip
-        assert len(made) == 1, f"{ours} is no split of these rows"
-        gain, *_, left = made[0]
-        assert gain > -node.tie and gain >= node.best - node.tie, f"{ours}: gain {node.best:.9g}"
-        assert_allclose(ours["gain"], gain, rtol=RTOL, atol=10 * node.tie)
-        first = next(s for s in node.splits if s[0] >= node.best - 1e-3 * node.tie)
-        tally["ties"] += made[0] is not first
-        pair = ours["child"], ours["child"] + 1
-        parts = node.rows[left], node.rows[~left]
-        return [Node(*child, node.level + 1) for child in zip(pair, parts, strict=True)]
-
-    edge, seen, values = [Node(0, np.arange(len(X)), 0)], 1, np.empty(len(X))
-    while inner := [node for node in edge if node.ours["child"] > 0]:
-        node = max(inner, key=lambda node: node.best)  # with a limit the best one is split first
-        for other in edge:
-            passed_over = leaves is not None and other.best > node.best + other.tie + node.tie
-            assert not passed_over, f"gain {other.best:.9g} was passed over for {node.best:.9g}"
-        edge.remove(node)
-        edge += split(node)
-        seen += 2
-    assert seen == len(nodes) and (leaves is None or len(edge) <= leaves)
-    for leaf in edge:
-        assert len(edge) == leaves or leaf.best <= leaf.tie, f"no split; gain {leaf.best:.9g}"
-        assert_allclose(leaf.ours["value"], leaf.value, rtol=RTOL, atol=1e-9)
-        values[leaf.rows] = leaf.value
-    return values, np.array([leaf.value for leaf in edge])
-
-
 def naive_boosting(model, X, y, w, tally):
     """Boost by hand beside a fitted model and compare; y is -1 or 1 for a classifier."""
     p = model.get_params()
@@ -194,15 +115,18 @@ def naive_boosting(model, X, y, w, tally):
     for t in range(1, model.n_iter_ + 1):
         _, g, *h = naive_loss(loss, y, F, delta)
         g, h = w * g, w * h[0] if order == 2 else w
-        limits = p["l2"], p["max_depth"] or np.inf, p["max_leaf_nodes"]
-        limits += p["min_samples_leaf"], p["min_child_weight"]
+        params = gradient_boosting.TreeParams(
+            l2=p["l2"], max_depth=p["max_depth"], max_leaves=p["max_leaf_nodes"],
+            min_leaf=p["min_samples_leaf"], min_weight=p["min_child_weight"] * (1 - 1e-9),
+        )  # fmt: skip
         nodes = model.nodes_[model.starts_[t] : model.starts_[t + 1]]
 
         def settle(k, F=F):
             return naive_kink(loss, y[k], F[k], w[k], np.ones(len(k)))
 
         settle = settle if loss in PIECEWISE_LINEAR else None
-        tree, leaves = naive_tree(X, g, h, *limits, nodes, tally, settle)
+        top = naive.root(X, g, h, params)
+        tree, leaves, splits, ties = naive.certify(nodes, top, settle, RTOL)
         step, found = 1.0, model.weights_[t] / rate
         if order == 1 and loss not in PIECEWISE_LINEAR and np.abs(tree).max() > 1e-9:
             endless = callable(loss) and isinstance(model, GradientBoosting)
@@ -224,7 +148,8 @@ def naive_boosting(model, X, y, w, tally):
         assert_allclose(
             model.trace_[t - 1], np.average(naive_loss(loss, y, F, delta)[0], weights=w), rtol=1e-8
         )
-        tally["trees"] += 1
+        for name, count in (("trees", 1), ("splits", splits), ("ties", ties)):
+            tally[name] += count
     assert_allclose(model.votes(X) @ model.weights_, F, rtol=RTOL, atol=1e-8)
 
 
@@ -334,52 +259,34 @@ def test_first_order_is_scikit_learns_gradient_boosting():
 # few rows down to a loss of 0.01, of which every tie that is broken otherwise moves more than 1 %.
 SETS = ("sonar", "heart", "german-numer", "letter-ab", "titanic", "house-votes")
 SAME = dict(n_estimators=100, learning_rate=0.1, max_depth=3)
-ours_on = {}
-
-
-def loss_of_ours(name):
-    """Training log-loss on a built-in set, X and y (0 or 1)."""
-    data = datasets.load(name)
-    y = (data.y == np.unique(data.y)[1]).astype(int)
-    if name not in ours_on:
-        model = GradientBoosting(**SAME, min_child_weight=0.0, l2=1.0).fit(data.X, y)
-        ours_on[name] = log_loss(model.predict_proba(data.X)[:, 1], y == 1)
-        assert_allclose(ours_on[name], model.objective_, rtol=1e-9)
-    return ours_on[name], data.X, y
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_log_loss_is_that_of_scikit_learn(name):
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    loss, X, y = loss_of_ours(name)
-    peer = ensemble.HistGradientBoostingClassifier(
+PEERS = {  # LightGBM takes the number of rows in a leaf from their curvature: no match is exact.
+    "sklearn.ensemble.HistGradientBoostingClassifier": dict(
         max_iter=100, learning_rate=0.1, max_depth=3, max_leaf_nodes=None, min_samples_leaf=1,
         l2_regularization=1.0, early_stopping=False,
-    ).fit(X, y)  # fmt: skip
-    assert_allclose(loss, log_loss(peer.predict_proba(X)[:, 1], y == 1), rtol=0.01)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_log_loss_is_that_of_lightgbm(name):
-    """It takes the number of rows in a leaf from their curvature: no exact match is to be had."""
-    lightgbm = pytest.importorskip("lightgbm")
-    loss, X, y = loss_of_ours(name)
-    peer = lightgbm.LGBMClassifier(
+    ),
+    "lightgbm.LGBMClassifier": dict(
         **SAME, num_leaves=8, reg_lambda=1.0, min_child_samples=1, min_child_weight=1e-12,
         max_bin=255, min_data_in_bin=1, feature_pre_filter=False, n_jobs=1, verbose=-1,
-    ).fit(X, y)  # fmt: skip
-    assert_allclose(loss, log_loss(peer.booster_.predict(X), y == 1), rtol=0.01)
+    ),
+    "xgboost.XGBClassifier": dict(
+        **SAME, reg_lambda=1.0, min_child_weight=0, tree_method="hist", max_bin=256, n_jobs=1
+    ),
+}  # fmt: skip
 
 
+@pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("name", SETS)
-def test_log_loss_is_that_of_xgboost(name):
-    xgboost = pytest.importorskip("xgboost")
-    loss, X, y = loss_of_ours(name)
-    peer = xgboost.XGBClassifier(
-        **SAME, reg_lambda=1.0, min_child_weight=0, tree_method="hist", max_bin=256,
-        base_score=y.mean(), n_jobs=1,
-    ).fit(X, y)  # fmt: skip
-    assert_allclose(loss, log_loss(peer.predict_proba(X)[:, 1], y == 1), rtol=0.01)
+def test_log_loss_is_that_of_others(name, peer):
+    module, _, kind = peer.rpartition(".")
+    data = datasets.load(name)
+    X, y = np.asarray(data.X), (data.y == np.unique(data.y)[1]).astype(int)
+    more = {"base_score": y.mean()} if module == "xgboost" else {}
+    theirs = getattr(pytest.importorskip(module), kind)(**PEERS[peer], **more).fit(X, y)
+    p = theirs.booster_.predict(X) if module == "lightgbm" else theirs.predict_proba(X)[:, 1]
+    model = GradientBoosting(**SAME, min_child_weight=0.0, l2=1.0).fit(X, y)
+    loss = log_loss(model.predict_proba(X)[:, 1], y == 1)
+    assert_allclose(loss, model.objective_, rtol=1e-9)
+    assert_allclose(loss, log_loss(p, y == 1), rtol=0.01)
 
 
 # -- Algorithm 2 in full: hinge, a loss that is given, any base -----------------------------------
@@ -728,7 +635,7 @@ def test_an_endless_line_search_along_an_object_is_told():
     tree = pytest.importorskip("sklearn.tree")
     X, y = data_for(GradientBoosting, 60)
     model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
-    with pytest.warns(UserWarning, match="in 3 of 3 rounds the loss falls for ever along a member"):
+    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
         model.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
 
@@ -797,22 +704,6 @@ def test_probabilities_of_far_away_scores():
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
-def test_weight_2_is_a_repeated_row(cls, loss, order):
-    X, y = data_for(cls, 120)
-    X[::9, 1] = np.nan
-    count = np.random.default_rng(1).integers(1, 4, size=120)
-    params = dict(loss=loss, order=order, n_estimators=8, max_depth=3, min_samples_leaf=1)
-    weighted = cls(**params).fit(X, y, count.astype(float))
-    repeated = cls(**params).fit(np.repeat(X, count, axis=0), np.repeat(y, count))
-    assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
-    assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
-    assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-9)
-    heavy = cls(**params).fit(X, y, 2.0 * count)
-    if loss != "hinge":  # its leaves have no l2
-        assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6  # l2 weighs less
-
-
-@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
 @pytest.mark.parametrize("max_bins", [256, 20, None])
 def test_weights_are_repeated_and_removed_rows_among_many_values(cls, loss, order, max_bins):
     """More values than bins: then the weights also decide where these end."""
@@ -825,6 +716,12 @@ def test_weights_are_repeated_and_removed_rows_among_many_values(cls, loss, orde
     assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
     assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
     assert_allclose(weighted.trace_, repeated.trace_, rtol=1e-9)
+    if loss != "hinge":  # its leaves have no l2, which weighs less here
+        heavy = cls(**params).fit(X, y, 2.0 * count)
+        assert np.abs(heavy.votes(X) - weighted.votes(X)).max() > 1e-6
+    if max_bins == 20:
+        cuts = weighted.nodes_["threshold"][weighted.nodes_["child"] > 0]
+        assert np.unique(cuts).size <= 4 * 19
     part = np.where(count > 0, count + 0.5, 0.0)
     zero = cls(**params).fit(X, y, part)
     removed = cls(**params).fit(X[count > 0], y[count > 0], part[count > 0])
@@ -891,20 +788,6 @@ def test_class_weights_alone_decide_where_bins_end():
 
 
 @pytest.mark.uncompiled
-def test_leaves_are_as_heavy_as_asked_for():
-    """1 by default: the sum of the second derivatives of the rows in a leaf."""
-    X, y = data_for(GradientBoosting, 120)
-    for given, least in (({}, 1.0), ({"min_child_weight": 4.0}, 4.0), ({"min_child_weight": 0}, 0)):
-        model = GradientBoosting(n_estimators=25, learning_rate=0.5, **given).fit(X, y)
-        votes, lightest = model.votes(X), np.inf
-        for t in range(1, 26):
-            h = naive_loss("log", y, votes[:, :t] @ model.weights_[:t])[2]
-            sums = [h[votes[:, t] == value].sum() for value in np.unique(votes[:, t])]
-            lightest = min(lightest, *sums)
-        assert least * (1 - 1e-5) <= lightest < max(1.1 * least, 0.1)
-
-
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("cls", BOTH)
 def test_weights_that_are_too_small_are_told(cls):
     X, y = data_for(cls, 50)
@@ -927,23 +810,14 @@ def test_weights_that_are_too_small_are_told(cls):
 def test_regression_does_not_depend_on_the_unit(loss, scale, shift):
     X, y = waves(200)
     params = dict(n_estimators=20, learning_rate=0.3, order=1 if loss == "absolute" else 2)
-    base = GradientBoostingRegressor(loss=loss, delta=0.5, **params).fit(X, y)
-    moved = GradientBoostingRegressor(loss=loss, delta=0.5 * scale, **params)
-    moved.fit(X, scale * y + shift)
+    base = GradientBoostingRegressor(loss=loss, **params).fit(X, y)
+    moved = GradientBoostingRegressor(loss=loss, **params).fit(X, scale * y + shift)
     assert base.score(X, y) > 0.7
+    if loss == "huber":
+        assert_allclose(base.delta_, np.median(np.abs(y - np.median(y))), rtol=1e-12)
+        assert_allclose(moved.delta_, scale * base.delta_, rtol=1e-6)
     assert_allclose((moved.predict(X) - shift) / scale, base.predict(X), rtol=1e-6, atol=1e-6)
     assert_allclose(moved.score(X, scale * y + shift), base.score(X, y), rtol=1e-6)
-
-
-@pytest.mark.uncompiled
-def test_score_is_r_squared():
-    metrics = pytest.importorskip("sklearn.metrics")
-    X, y = waves(200)
-    w = np.random.default_rng(0).uniform(size=200)
-    model = GradientBoostingRegressor(n_estimators=10).fit(X, y)
-    assert_allclose(model.score(X, y), metrics.r2_score(y, model.predict(X)), rtol=1e-12)
-    expected = metrics.r2_score(y, model.predict(X), sample_weight=w)
-    assert_allclose(model.score(X, y, w), expected, rtol=1e-12)
 
 
 def test_absolute_and_huber_resist_outliers():
@@ -968,19 +842,6 @@ def test_huber_with_a_tiny_delta():
         mean = np.mean(np.abs(y - model.predict(X)))
         assert_allclose(model.objective_, 1e-7 * mean, rtol=1e-6)
     assert first.score(X, y) > 0.7 and np.ptp(second.predict(X)) <= 10 * 0.3 * 2e-7
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
-@pytest.mark.parametrize("order", [2, 1])
-def test_huber_learns_in_any_unit(order, scale):
-    X, y = waves(600)
-    model = GradientBoostingRegressor(loss="huber", order=order)
-    peer = GradientBoostingRegressor(order=order)
-    scores = [
-        m.fit(X[:400], scale * y[:400]).score(X[400:], scale * y[400:]) for m in (model, peer)
-    ]
-    assert min(scores) > 0.9 and abs(scores[0] - scores[1]) < 0.02
-    assert_allclose(model.delta_, scale * np.median(np.abs(y[:400] - np.median(y[:400]))))
 
 
 @pytest.mark.uncompiled
@@ -1014,16 +875,6 @@ def test_absolute_loss_is_scikit_learns():
     assert_array_equal(model.weights_[1:], 0.3)
 
 
-def test_absolute_loss_fits_as_well_as_scikit_learns():
-    """The bound of scikit-learn's own test of this loss."""
-    make = pytest.importorskip("sklearn.datasets").make_regression
-    X, y = make(500, random_state=0)
-    assert (
-        GradientBoostingRegressor("absolute", order=1, min_samples_leaf=5).fit(X, y).score(X, y)
-        > 0.9
-    )
-
-
 # -- steps of order 1 -----------------------------------------------------------------------------
 @pytest.mark.parametrize("loss", ["log", "exponential"])
 def test_first_order_is_bounded_on_separable_rows(loss):
@@ -1038,7 +889,7 @@ def test_first_order_is_bounded_on_separable_rows(loss):
     assert log_loss(model.predict_proba(X[test])[:, 1], y[test] > 0) < 0.4  # once 2.3 and more
     assert np.abs(model.decision_function(X)).max() < 10
     with pytest.warns(
-        UserWarning, match="in 3 of 3 rounds a tree parted .*set l2 above 0, or order=2"
+        UserWarning, match="in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
     ):
         GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
     mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
@@ -1061,41 +912,8 @@ def test_constant_target(loss, order, value):
 
 
 # -- limits and draws -----------------------------------------------------------------------------
-def depths(nodes):
-    """Depth of every node of a tree."""
-    depth = np.zeros(len(nodes), dtype=int)
-    for k, child in enumerate(nodes["child"]):
-        if child:
-            depth[[child, child + 1]] = depth[k] + 1
-    return depth
-
-
 def trees(model):
     return [model.nodes_[a:b] for a, b in itertools.pairwise(model.starts_)][1:]
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("cls", BOTH)
-def test_limits_of_trees(cls):
-    X, y = data_for(cls, 400, noise=2.0)
-    for max_bins in (256, 9, None):
-        params = dict(n_estimators=3, max_bins=max_bins)
-        for depth in (1, 2, 5):
-            model = cls(max_depth=depth, min_samples_leaf=1, **params).fit(X, y)
-            assert max(depths(nodes).max() for nodes in trees(model)) == depth, max_bins
-        model = cls(max_depth=None, min_samples_leaf=1, **params).fit(X, y)
-        assert max(depths(nodes).max() for nodes in trees(model)) > 6
-        model = cls(max_depth=None, max_leaf_nodes=7, min_samples_leaf=1, **params).fit(X, y)
-        assert all(len(nodes) == 13 for nodes in trees(model))
-        model = cls(min_samples_leaf=30, **params).fit(X, y)
-        for tree in model.votes(X).T[1:]:  # leaves may share a value, not go below the limit
-            assert np.unique(tree, return_counts=True)[1].min() >= 30
-        if max_bins == 9:
-            for j in range(4):
-                cuts = model.nodes_["threshold"][
-                    (model.nodes_["feature"] == j) & (model.nodes_["child"] > 0)
-                ]
-                assert np.unique(cuts).size <= 8
 
 
 @pytest.mark.parametrize("cls", BOTH)
@@ -1171,25 +989,6 @@ def test_features_are_drawn(cls):
     whole = fit(random_state=0).votes(X)
     for share in (1.0, 6):
         assert_array_equal(fit(max_features=share, random_state=1).votes(X), whole)
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("cls", BOTH)
-def test_one_feature_a_tree_and_rows_without_weight(cls):
-    X, y = data_for(cls, 60)
-    weight = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
-    params = {"n_estimators": 8, "max_features": 1, "max_depth": 2, "random_state": 0}
-    model = cls(**params).fit(X, y, weight)
-    used = [set(nodes["feature"][nodes["child"] > 0].tolist()) for nodes in trees(model)]
-    assert max(map(len, used)) == 1 and len(set.union(*used)) > 1
-    fewer = cls(**params).fit(X[weight > 0], y[weight > 0])
-    assert_array_equal(model.votes(X), fewer.votes(X))
-    is_regressor = cls is GradientBoostingRegressor
-    staged = model.staged_predict if is_regressor else model.staged_decision_function
-    stages = [*staged(X)]
-    for t, stage in enumerate(stages, 1):
-        assert_allclose(stage, model.votes(X)[:, : t + 1] @ model.weights_[: t + 1], rtol=1e-9)
-    assert len(stages) == 8
 
 
 @pytest.mark.parametrize("cls", BOTH)
@@ -1275,20 +1074,6 @@ def test_monotone_constraints_hold(cls, loss, order, limits):
     assert_array_equal(none.votes(X), free.votes(X))
 
 
-@pytest.mark.uncompiled
-@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
-def test_monotone_constraints_hold_for_few_rows(cls, loss, order):
-    X, y = data_for(cls, 60)
-    X[::5, 2] = X[3::11, 1] = np.nan
-    params = dict(loss=loss, order=order, n_estimators=3, min_samples_leaf=2, learning_rate=0.5)
-    free = cls(**params).fit(X, y)
-    model = cls(monotonic_cst=[1, -1, 0, 0], **params).fit(X, y)
-    for j, sign in enumerate((1, -1)):
-        assert (sign * np.diff(sweep(model, X[:9], j), axis=1)).min() >= -1e-12
-    assert np.diff(sweep(model, X[:9], 0), axis=1).max() > 0.01
-    assert min(np.diff(sweep(free, X[:9], 0)).min(), -np.diff(sweep(free, X[:9], 1)).max()) < -1e-6
-
-
 def test_monotone_fit_is_as_good_as_scikit_learns():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, y = waves(500)
@@ -1299,47 +1084,6 @@ def test_monotone_fit_is_as_good_as_scikit_learns():
             max_iter=50, l2_regularization=1.0, max_leaf_nodes=None, early_stopping=False, **params
         ).fit(X, y)
         assert model.objective_ <= 1.1 * np.mean((y - peer.predict(X)) ** 2) / 2
-
-
-@pytest.mark.uncompiled
-# -- missing values -------------------------------------------------------------------------------
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("max_bins", [256, None])
-@pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_missing_values_go_to_the_better_side(side, max_bins):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 1))
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    Z, z = np.vstack([X, np.full((40, 1), np.nan)]), np.append(y, np.full(40, side))
-    params = dict(n_estimators=1, max_depth=1, max_bins=max_bins)
-    assert GradientBoosting(learning_rate=1.0, **params).fit(Z, z).score(Z, z) == 1.0
-    model = GradientBoostingRegressor(learning_rate=1.0, l2=0.0, **params).fit(Z, z)
-    assert_allclose(model.predict(Z), z, atol=1e-12)
-    unseen = GradientBoosting(learning_rate=1.0, **params).fit(X, y)  # they follow the heavier side
-    assert unseen.predict([[np.nan]]) == [1.0 if (y > 0).sum() > 100 else -1.0]
-    alone = GradientBoostingRegressor(learning_rate=1.0, l2=0.0, **params)
-    alone.fit(Z, np.isnan(Z[:, 0]) * 2.0)  # being missing is all that matters
-    assert_allclose(alone.predict(Z), np.isnan(Z[:, 0]) * 2.0, atol=1e-12)
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_training_rows_fall_into_the_leaves_they_were_counted_in(cls):
-    """Codes and thresholds must agree, also where values are close, many or missing."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 4)) * [1e-3, 1.0, 10.0, 1e3]
-    X[:, 1] = np.nextafter(X[:, 1].round(1), rng.choice([-np.inf, np.inf], 3000))
-    y = (X / X.std(axis=0)).sum(axis=1) + rng.normal(size=3000)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    y = np.where(y > 0, 1.0, -1.0) if cls is GradientBoosting else y
-    loss = "log" if cls is GradientBoosting else "squared"
-    for params in ({}, {"max_bins": None}, {"max_bins": 7}, {"max_leaf_nodes": 9}):
-        model = cls(n_estimators=4, min_samples_leaf=20, **params).fit(X, y)  # values differ
-        votes, weights = model.votes(X), model.weights_
-        for t in range(1, 5):
-            _, g, h = naive_loss(loss, y, votes[:, :t] @ weights[:t])
-            for value in np.unique(votes[:, t]):
-                rows = votes[:, t] == value
-                assert_allclose(-g[rows].sum() / (h[rows].sum() + 1.0), value, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.uncompiled
@@ -1354,18 +1098,6 @@ def test_samples_without_curvature_and_weights_out_of_reach():
 
 
 # -- well behaved ---------------------------------------------------------------------------------
-def test_regressor_is_one_of_scikit_learn():
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    base = pytest.importorskip("sklearn.base")
-    assert base.is_regressor(GradientBoostingRegressor())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = checks.check_estimator(GradientBoostingRegressor(), on_skip=None, on_fail=None)
-    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
-    assert not failed
-    assert sum(r["status"] == "passed" for r in results) > 40
-
-
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
 @pytest.mark.parametrize("order", [2, 1])
@@ -1404,15 +1136,6 @@ def test_feature_importances():
         found = cls(n_estimators=20).fit(X, y).feature_importances_
         assert_allclose(found.sum(), 1.0, rtol=1e-12)
         assert found.argmax() == 1 and found[2] == 0.0 and found[3] > found[0] >= 0.0
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_threads_agree(cls):
-    X, y = data_for(cls, 301)
-    one, three = cls(n_estimators=5).fit(X, y), cls(n_estimators=5, n_jobs=3).fit(X, y)
-    for rows in (X, X[:1], X[:2]):
-        assert_array_equal(one.predict(rows), three.predict(rows))
-        assert_array_equal(one.votes(rows), three.votes(rows))
 
 
 @pytest.mark.uncompiled

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import adaboost_nc, bagging, gradient_boosting
+from tests import naive
 
 pytestmark = pytest.mark.bounds
 tree = gradient_boosting
@@ -24,18 +25,6 @@ D = 3  # features of the trees made here
 
 
 # -- slow and obvious references ----------------------------------------------------------------
-def naive_walk(nodes, start, x):
-    """Value of the leaf that a row comes to, from the definition of a node."""
-    k = 0
-    while nodes[start + k]["child"] > 0:
-        node = nodes[start + k]
-        goes_left = node["missing_left"] == 1
-        if not math.isnan(x[node["feature"]]):
-            goes_left = x[node["feature"]] <= node["threshold"]
-        k = node["child"] + (not goes_left)
-    return nodes[start + k]["value"]
-
-
 def naive_edges(column, weight, bins):
     """Thresholds of a column by the definition: all known values apart if they are few; else a bin
     ends at the first value up to which lies the k-th part of the weight."""
@@ -53,92 +42,12 @@ def naive_edges(column, weight, bins):
     return [0.5 * (values[i] + values[i + 1]) for i in last]
 
 
-def naive_impurity(g, h, params, low, high):
-    """Impurity of rows of weight h times it, g being the difference of the classes' weights; with
-    an l2 the least loss g v + (h + l2) v^2 / 2 of a value v within its bounds, and that value."""
-    if params.l2 is not None:
-        v = min(max(-g / (h + params.l2), low), high)
-        return g * v + 0.5 * (h + params.l2) * v * v, v
-    shares = (h - g) / (2 * h), (h + g) / (2 * h)
-    if params.criterion == 0:
-        return h * min(shares), -g / h
-    if params.criterion == 1:
-        return h * (1 - sum(p * p for p in shares)), -g / h
-    return -h * sum(p * math.log2(p) for p in shares if p > 0), -g / h
-
-
-def naive_cuts(X, rows, g, h, params, low, high):
-    """The first best cut of each feature that has any: gain, entropy of the cut, who goes left."""
-    found, total = {}, h[rows].sum()
-    parent, _ = naive_impurity(g[rows].sum(), total, params, low, high)
-    for j in range(X.shape[1]):
-        x, gap = X[rows, j], np.isnan(X[rows, j])
-        for to_left in (False, True) if gap.any() else (False,):
-            for cut in np.unique(x[~gap]):
-                left = np.where(gap, to_left, x <= cut)
-                sides = rows[left], rows[~left]
-                if min(map(len, sides)) < params.min_leaf:
-                    continue
-                parts = [naive_impurity(g[s].sum(), h[s].sum(), params, low, high) for s in sides]
-                if (
-                    params.monotone is not None
-                    and params.monotone[j] * (parts[1][1] - parts[0][1]) < 0
-                ):
-                    continue
-                gain = parent - parts[0][0] - parts[1][0]
-                if gain > found.get(j, (0.0 if params.l2 is not None else -1.0,))[0] + 1e-9:
-                    share = h[sides[0]].sum() / total
-                    entropy = -total * sum(p * math.log2(p) for p in (share, 1 - share))
-                    found[j] = gain, entropy, left
-    return found
-
-
-def certify(nodes, X, g, h, params, k=0, rows=None, depth=0, low=-math.inf, high=math.inf):
-    """Every split of a finished tree is as good as any, and leaves have none left; returns the
-    number of leaves."""
-    rows = np.arange(len(X)) if rows is None else rows
-    node, cuts = nodes[k], naive_cuts(X, rows, g, h, params, low, high)
-    scores = {j: gain for j, (gain, _, _) in cuts.items()}
-    if params.criterion == 3:
-        mean = sum(scores.values()) / max(len(scores), 1)
-        scores = {j: gain / cuts[j][1] for j, gain in scores.items() if gain >= mean - 1e-9}
-    if node["child"] == 0:
-        is_pure = params.l2 is None and abs(g[rows].sum()) == h[rows].sum()
-        is_last = depth == params.max_depth or len(rows) < 2 * params.min_leaf
-        assert is_pure or is_last or params.max_leaves or not scores
-        value = naive_impurity(g[rows].sum(), h[rows].sum(), params, low, high)[1]
-        assert math.isclose(node["value"], value, rel_tol=1e-9, abs_tol=1e-12)
-        return 1
-    j, x = int(node["feature"]), X[rows, node["feature"]]
-    left = np.where(np.isnan(x), node["missing_left"] == 1, x <= node["threshold"])
-    assert_array_equal(left, cuts[j][2])
-    assert scores[j] >= max(scores.values()) - 1e-9
-    assert math.isclose(node["gain"] * h.sum(), cuts[j][0], rel_tol=1e-9, abs_tol=1e-9)
-    bounds = [(low, high), (low, high)]
-    sign = 0 if params.monotone is None else params.monotone[j]
-    if sign:
-        values = [naive_impurity(g[rows[s]].sum(), h[rows[s]].sum(), params, low, high)[1]
-                  for s in (left, ~left)]  # fmt: skip
-        middle = 0.5 * values[0] + 0.5 * values[1]
-        bounds = [(low, middle), (middle, high)][::sign]
-    pair = zip((left, ~left), bounds, strict=True)
-    return sum(certify(nodes, X, g, h, params, node["child"] + side, rows[s], depth + 1, *ends)
-               for side, (s, ends) in enumerate(pair))  # fmt: skip
-
-
 def naive_pruned(nodes, count_bits, k=0):
     """Nodes that are left below node k, and its errors on new rows by C4.5's estimate, the upper
     end of a 25 % interval; rows have weight 1."""
-    node, z2 = nodes[k], 0.6744898**2
+    node = nodes[k]
     n = int(node["h"]) >> count_bits
-    wrong = (n - abs(int(node["g"]))) // 2
-    if wrong == 0:
-        alone = n * (1 - 0.25 ** (1 / n))
-    elif wrong + 0.5 >= n:
-        alone = wrong + 0.67 * (n - wrong)
-    else:
-        f = wrong + 0.5
-        alone = n * (f + z2 / 2 + math.sqrt(z2 * (f * (1 - f / n) + z2 / 4))) / (n + z2)
+    alone = naive.pessimistic((n - abs(int(node["g"]))) // 2, n)
     if node["is_leaf"]:
         return {k}, alone
     sides = [naive_pruned(nodes, count_bits, int(node["child"]) + side) for side in range(2)]
@@ -196,6 +105,7 @@ def test_bins_are_quantiles_and_codes_count_thresholds():
         rng.normal(size=5000), np.exp(3 * rng.normal(size=5000)), rng.integers(0, 7, 5000),
         np.where(rng.random(5000) < 0.9, 0.0, rng.normal(size=5000)), np.full(5000, 2.5),
         1e149 * rng.choice([-1.0, 1.0], 5000), 5e-324 * rng.integers(0, 9, 5000),
+        np.nextafter(rng.normal(size=5000).round(1), rng.choice([-np.inf, np.inf], 5000)),
     ])  # fmt: skip
     X[rng.random(X.shape) < 0.05] = np.nan
     for bins in (2, 10, 256):
@@ -347,8 +257,12 @@ def bits(model):
     return [np.asarray(getattr(model, name)).tobytes() for name in names if hasattr(model, name)]
 
 
-def check_orders(module, n, T, weighted):
-    """Fits on rows in several orders are the same to the last bit."""
+@each_module
+@pytest.mark.parametrize(("n", "T", "weighted"), [
+    *(pytest.param(25, 3, weighted, marks=pytest.mark.uncompiled) for weighted in (False, True)),
+    (150, 30, False), (150, 30, True), (3001, 12, False), (3001, 12, True), (20_000, 3, True),
+])  # fmt: skip
+def test_any_order_of_the_rows_gives_the_same_bits(module, n, T, weighted):
     for seed, (kind, options) in enumerate(ROUNDS[module]):
         X, y, weight = rows_in_question(n, seed, kind)
         model, found = getattr(module, kind)(n_estimators=T, **options), []
@@ -357,25 +271,6 @@ def check_orders(module, n, T, weighted):
             rows = (X[order], y[order], weight[order])
             found.append(bits(model.fit(*rows[: 3 if weighted else 2])))
         assert model.nodes_.size > T and found[0] == found[1] == found[2], (kind, options)
-
-
-@each_module
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "T"), [(150, 30), (3001, 12)])
-def test_any_order_of_the_rows_gives_the_same_bits(module, n, T, weighted):
-    check_orders(module, n, T, weighted)
-
-
-@each_module
-def test_any_order_of_many_rows_gives_the_same_bits(module):
-    check_orders(module, 20_000, 3, True)
-
-
-@each_module
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("weighted", [False, True])
-def test_any_order_of_few_rows_gives_the_same_bits(module, weighted):
-    check_orders(module, 25, 3, weighted)
 
 
 @each_module
@@ -464,7 +359,7 @@ def test_rows_are_in_the_leaves_that_a_walk_finds(seed, max_bins, l2):
     y = np.where(np.isnan(X[:, 0]) ^ (np.nan_to_num(X[:, 1]) > 0) ^ (rng.random(300) < 0.1), 1, -1)
     nodes, leaf = grown(X, y, max_bins, 6, l2)
     nodes["value"] = np.arange(nodes.size)
-    assert_array_equal(leaf, [naive_walk(nodes, 0, x) for x in X])
+    assert_array_equal(leaf, naive.votes(nodes, X))
     assert nodes.size > 20
 
 
@@ -498,9 +393,11 @@ def test_every_split_is_a_best_one(max_bins, name):
     for rows in (None, np.flatnonzero(rng.random(90) < 0.7)):
         part = slice(None) if rows is None else rows
         nodes = grower.finalize([grower.grow(rows)])[0]
-        leaves = certify(nodes, X[part], -w[part] * y[part], w[part], params)
-        assert 2 * leaves - 1 == len(nodes) > 2
-        assert leaves == 5 or params.max_leaves is None
+        nodes["gain"] *= w[part].sum()
+        top = naive.root(X[part], -w[part] * y[part], w[part], params, bins=X)
+        _, leaves, _, ties = naive.certify(nodes, top)
+        assert len(leaves) > 1 and (ties == 0 or params.n_drawn)
+        assert len(leaves) == 5 or params.max_leaves is None
 
 
 @pytest.mark.uncompiled
@@ -567,7 +464,7 @@ def test_sums_are_those_of_a_walk(deep):
     weights = np.random.default_rng(3).normal(size=len(sizes))
     expected = np.zeros(len(X))
     for t, weight in enumerate(weights):
-        expected += [weight * naive_walk(nodes, starts[t], x) for x in X]
+        expected += weight * naive.votes(nodes[starts[t] :], X)
     for rows in (slice(None), slice(0, 1), slice(5, 12)):
         found = tree.sum_trees(nodes, starts[:-1], weights, X[rows])
         np.testing.assert_allclose(found, expected[rows], rtol=1e-12, atol=1e-12)
@@ -577,7 +474,7 @@ def test_sums_are_those_of_a_walk(deep):
             assert threading.active_count() == threads
     for t in (1, 3):
         one = tree.sum_trees(nodes, starts[t : t + 1], np.ones(1), X)
-        assert_array_equal(one, [naive_walk(nodes, starts[t], x) for x in X])
+        assert_array_equal(one, naive.votes(nodes[starts[t] :], X))
 
 
 # -- trees from files -----------------------------------------------------------------------------
@@ -641,6 +538,6 @@ def test_trees_that_pass_the_check_can_be_walked(seed):
         if tree.check_trees(nodes, starts, D):
             passed += 1
             found = tree.sum_trees(nodes, starts[:-1], np.ones(3), X)
-            expected = [sum(naive_walk(nodes, start, x) for start in starts[:-1]) for x in X]
+            expected = sum(naive.votes(nodes[start:], X) for start in starts[:-1])
             np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert 0 < passed < 60
