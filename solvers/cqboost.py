@@ -639,28 +639,6 @@ class _ActiveSet:
             for count, j in enumerate(free):
                 _join(P, self.L, self.free, count, j, ridge)
 
-    def hinge(self, A, cost, signed, a):
-        """min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and unless signed q >= 0: the
-        multipliers a, from those given, by the dual.
-
-        That is min |a A + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = a A + u.
-        """
-        n, k = A.shape
-        k = 0 if signed else k
-        u = np.maximum(-(a @ A), 0.0)
-        P = np.eye(n + k)
-        P[:n, :n] = A @ A.T
-        P[n:, :n] = A.T[:k]
-        P[:n, n:] = A[:, :k]
-        program = _Program(
-            P, c=np.repeat([-1.0, 0.0], [n, k]), rows=np.empty((0, n + k)), value=np.empty(0),
-            at_least=False, low=np.zeros(n + k), high=np.concatenate([cost, np.full(k, np.inf)]),
-        )  # fmt: skip
-        x = np.concatenate([a, u[:k]])
-        self.count = 0
-        self.solve(program, n + k, x)
-        return x[:n]
-
 
 # -- master: OSQP ---------------------------------------------------------------------------------
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # Accuracy and steps; the second if polishing fails.
@@ -720,7 +698,8 @@ class _Osqp:
         return self._run(upper, c / height, matrix, low, high, x[:k])
 
     def hinge(self, A, cost, signed, a):
-        """As in _ActiveSet, by the primal."""
+        """Multipliers a (n,) of min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and q >= 0 unless
+        signed; the given a if OSQP fails."""
         n, k = A.shape
         sparse = self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
@@ -948,70 +927,26 @@ class _InteriorPoint:
         return np.concatenate([v, -v]) if self.pairs else v
 
 
-class _Highs:
-    """max sum a, 0 <= a <= cost, columns a <= 1: LPBoost's dual, kept warm by highspy where that is
-    installed. Whatever the status of an answer is, the certificate tells what it is worth."""
+def _solve_dual(A, cost):
+    """Weights q (k,) and multipliers a (n,) of max sum a, 0 <= a <= cost, A a <= 1, by HiGHS.
 
-    def __init__(self, cost):
-        self.cost = cost
-        self.columns = np.empty((0, cost.size))
-        try:
-            import highspy
-        except ImportError:
-            self.solver = None
-            return
-        n = cost.size
-        self.status = highspy.HighsModelStatus
-        self.solver = highspy.Highs()
-        options = {
-            "output_flag": False, "threads": 1, "presolve": "off",
-            "primal_feasibility_tolerance": HIGHS_TOL, "dual_feasibility_tolerance": HIGHS_TOL,
-        }  # fmt: skip
-        for option, setting in options.items():
-            self.solver.setOptionValue(option, setting)
-        self.solver.addVars(n, np.zeros(n), cost)
-        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
+    That is the dual of LPBoost over k voters with the margins A (k, n).
+    """
+    from scipy.optimize import linprog
 
-    def add(self, columns):
-        """Take in columns, (some, n); returns the weights q of all columns and a."""
-        if self.solver is None:
-            return self._cold(columns)
-        k = len(columns)
-        where, index = np.nonzero(columns)
-        starts = np.searchsorted(where, np.arange(k)).astype(np.int32)
-        self.solver.addRows(
-            k, np.full(k, -np.inf), np.ones(k), index.size, starts, index.astype(np.int32),
-            columns[where, index],
-        )  # fmt: skip
-        self._run()
-        solution = self.solver.getSolution()
-        return -np.array(solution.row_dual), np.array(solution.col_value)
-
-    def _run(self):
-        """To the end, some seconds at a time, so that an interrupt is heard in between; without
-        presolve HiGHS goes on from where it stopped."""
-        while True:
-            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + SLICE)
-            self.solver.run()
-            if self.solver.getModelStatus() != self.status.kTimeLimit:
-                return
-
-    def _cold(self, columns):
-        from scipy.optimize import linprog
-
-        self.columns = np.vstack([self.columns, columns])
-        found = linprog(
-            -np.ones(self.cost.size), self.columns, np.ones(len(self.columns)),
-            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
-            options={"primal_feasibility_tolerance": HIGHS_TOL,
-                     "dual_feasibility_tolerance": HIGHS_TOL},
-        )  # fmt: skip
-        if found.x is None:
-            raise RuntimeError(
-                "LPBoost: scipy's linprog found no solution of the master problem, status "
-                f"{found.status} ({found.message}); pip install highspy, or scale C or the weights"
-            )
-        return -found.ineqlin.marginals, found.x
+    accuracy = dict.fromkeys(
+        ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), HIGHS_TOL
+    )
+    bounds = np.column_stack([np.zeros(cost.size), cost])
+    solution = linprog(
+        -np.ones(cost.size), A, np.ones(len(A)), bounds=bounds, method="highs", options=accuracy
+    )
+    if solution.x is None:
+        raise RuntimeError(
+            "LPBoost: scipy's linprog found no solution of the master problem, status "
+            f"{solution.status} ({solution.message}); scale C or the weights"
+        )
+    return -solution.ineqlin.marginals, solution.x
 
 
 # -- voters ---------------------------------------------------------------------------------------
@@ -1128,10 +1063,6 @@ class _Stumps(_Pool):
         features, cuts = np.divmod(chosen, self.shape[1])
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
-    def differing(self):
-        """What a row is to the voters, with its label: equal rows are equal here."""
-        return np.column_stack([self.y > 0.0, self.bins])
-
     def kinds(self):
         """A number for each voter, the same for those that are equal: no row between the cuts."""
         rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
@@ -1207,9 +1138,6 @@ class _Outputs(_Pool):
     def columns(self, chosen):
         return self.H.T[chosen]
 
-    def differing(self):
-        return np.arange(self.n)[:, None]  # rarely equal, and long to compare
-
     def kinds(self):
         return np.arange(self.size)
 
@@ -1273,17 +1201,6 @@ def _are_voters(v):
 def _member(voter):
     """A voter of the list and the columns of X that are for it, None for all."""
     return voter if isinstance(voter, tuple) and len(voter) == 2 else (voter, None)
-
-
-class _Frame:
-    """Shape and names of a frame, with zeros for its values: what `_check_X` may look at."""
-
-    def __init__(self, frame):
-        self.columns = frame.columns
-        self.shape = frame.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros(self.shape)
 
 
 def _part(X, rows):
@@ -1700,7 +1617,14 @@ MU_TOL = 1e-12  # A mu above its limit by no more than this part is at it.
 BETTER = "pass better voters"
 VOTERS = f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable"
 RULE_TYPES[VOTERS] = _are_voters
-GENERATION_RULES = {
+RULES = {
+    "voters": VOTERS,
+    "voting": "one of 'hard', 'soft'",
+    "n_thresholds": "an integer from 1 to 255",
+    "gamma": "'scale' or a finite number > 0",
+    "eps": "a number > 0",
+}
+GENERATION_RULES = RULES | {
     "complements": "one of None, True, False",
     "max_columns": "None or an integer >= 1",
 }
@@ -1748,13 +1672,6 @@ class _Vote(_Nested):
         the vote so far: self.score(X_valid, y_valid) serves to stop early.
     """
 
-    _param_rules = {
-        "voters": VOTERS,
-        "voting": "one of 'hard', 'soft'",
-        "n_thresholds": "an integer from 1 to 255",
-        "gamma": "'scale' or a finite number > 0",
-        "eps": "a number > 0",
-    }
     _raw = False  # whether the weights do not sum to 1
     _row_variables = False  # whether the program has a variable for each row
     _passes = "an iteration takes 1 pass"  # over what blocks keep
@@ -1852,8 +1769,7 @@ class _Vote(_Nested):
         the bound of the Gibbs risk that is part of it. NaN, and a warning with the reason, where
         it would not hold: `fit` has to know that the voters do not depend on the rows.
         """
-        if not 0 < delta <= 1:
-            raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
+        self._require(0 < delta <= 1, f"delta must be in (0, 1], got {delta!r}")
         if reason := self._no_bound():
             warnings.warn(
                 f"{type(self).__name__}: no PAC-Bayes bound: {reason}; it takes rows of equal "
@@ -1933,27 +1849,30 @@ class _Vote(_Nested):
         """Set what is known of the voters; there has to be one."""
         self.n_voters_ = pool.size * (1 + self._complemented)
         self.majority_ = 1.0 if pool.lean >= 0 else -1.0
-        if not pool.size:
-            raise ValueError(
-                f"{type(self).__name__}: all {self.n_features_in_} feature(s) are constant, which "
-                "leaves no stumps; pass other features or a list of voters"
-            )
+        constant = f"all {self.n_features_in_} feature(s) are constant, which leaves no stumps"
+        self._require(pool.size, f"{constant}; pass other features or a list of voters")
+
+    def _feasible_mu(self, limit, meaning):
+        """mu, at most its limit. Raise ValueError if it is larger by more than rounding."""
+        advice = f"choose mu in (0, {_rounded(limit)}]" if limit > 0 else BETTER
+        text = f"mu={self.mu:g} is infeasible: {meaning} {limit:.6g} on these rows; {advice}"
+        self._require(limit >= (1.0 - MU_TOL) * self.mu, text)
+        return min(self.mu, limit)
 
     def _both(self, base):
         """Values of all voters from those of the base voters."""
         return np.concatenate([base, -base]) if self._complemented else base.copy()
 
     def _check_X(self, X, fitting=False):
-        """As in all methods; but a frame goes to given voters as it is, texts and all."""
+        """X as a matrix of numbers; a frame for given voters stays as it is, texts included."""
         if self._generates or not hasattr(X, "iloc"):
             return super()._check_X(X, fitting)
-        super()._check_X(_Frame(X), fitting)
+        super()._check_X(type(X)(np.zeros(X.shape), columns=X.columns), fitting)
         return X
 
     def _given_outputs(self, X, members=None):
         """Outputs of voters that are not generated, (n, voters), from -1 to 1: of all of them or
         of the members with these numbers."""
-        who = type(self).__name__
         soft = self.voting == "soft"
         if isinstance(self.voters, (list, tuple)):
             members = range(len(self.voters)) if members is None else members
@@ -1961,20 +1880,15 @@ class _Vote(_Nested):
         else:
             H = X if isinstance(self.voters, str) else self.voters(X)
             H = np.array(H, dtype=np.float64, order="C")
-            if H.ndim != 2 or H.shape[0] != X.shape[0] or not H.shape[1]:
-                raise ValueError(
-                    f"{who}: voters must return a matrix with a row for each of {X.shape[0]} "
-                    f"rows of X and a column for each voter, got shape {H.shape}"
-                )
+            text = f"voters must return a matrix with {X.shape[0]} rows and a column per voter"
+            is_valid = H.ndim == 2 and H.shape[0] == X.shape[0] and H.shape[1] > 0
+            self._require(is_valid, f"{text}, got shape {H.shape}")
             H = H if members is None else H[:, members]
         low = 0.0 if soft else -1.0
-        bad = np.argwhere(~((H >= low) & (H <= 1.0)))
-        if bad.size:
+        for i, j in np.argwhere(~((H >= low) & (H <= 1.0)))[:1]:
             kind = "probabilities from 0 to 1" if soft else "votes from -1 to 1"
-            i, j = bad[0]
-            raise ValueError(
-                f"{who}: voting={self.voting!r} takes {kind}, got {H[i, j]} in row {i} of voter {j}"
-            )
+            text = f"voting={self.voting!r} takes {kind}, got {H[i, j]} in row {i} of voter {j}"
+            self._require(False, text)
         return 2.0 * H - 1.0 if soft else H
 
     def _list_output(self, X, k):
@@ -1991,18 +1905,17 @@ class _Vote(_Nested):
         if names is None and hasattr(X, "iloc") and X.to_numpy().dtype.kind in "biuf":
             X = X.to_numpy()  # a classifier that was fitted without names
 
-        width = getattr(voter, "n_features_in_", X.shape[1])
-        if len(getattr(voter, "classes_", ())) != 2:
-            fault = "must be a classifier fitted on two classes"
-        elif width != X.shape[1]:
-            fault = f"takes {width} features, not {X.shape[1]}: pass (voter, its columns of X)"
-        elif soft and not hasattr(voter, "predict_proba"):
-            fault = "has no predict_proba: take voting='hard'"
-        elif soft:
+        d, width = X.shape[1], getattr(voter, "n_features_in_", X.shape[1])
+        rules = {
+            "must be a classifier fitted on two classes": len(getattr(voter, "classes_", ())) == 2,
+            f"takes {width} features, not {d}: pass (voter, its columns of X)": width == d,
+            "has no predict_proba: take voting='hard'": not soft or hasattr(voter, "predict_proba"),
+        }
+        for text, is_met in rules.items():
+            self._require(is_met, f"voter {k} of the list {text}, got {voter!r}")
+        if soft:
             return np.asarray(voter.predict_proba(X))[:, 1]
-        else:
-            return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
-        raise ValueError(f"{type(self).__name__}: voter {k} of the list {fault}, got {voter!r}")
+        return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
 
     # The vote.
     def _keep_vote(self, pool, chosen, q):
@@ -2135,9 +2048,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
     """
 
-    _param_rules = (
-        {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"mu": "a number > 0 and <= 1"} | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2147,14 +2058,8 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         self._set(locals())
 
     def _terms(self, best, total, n):
-        """The fields of _Terms for n rows of this total weight and the best voter's edge."""
-        if best < (1.0 - MU_TOL) * self.mu:
-            advice = f"choose mu in (0, {_rounded(best)}]" if best > 0 else BETTER
-            raise ValueError(
-                f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
-                f"these rows; {advice}"
-            )
-        return min(self.mu, best), 0.0, 1.0
+        """Fields of _Terms for n rows of this total weight and the best voter's edge."""
+        return self._feasible_mu(best, "the best voter has edge"), 0.0, 1.0
 
 
 # -- MDBoost --------------------------------------------------------------------------------------
@@ -2180,9 +2085,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     Attributes as in CqBoost.
     """
 
-    _param_rules = (
-        {"D": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"D": "a finite number > 0"} | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2225,7 +2128,7 @@ callback : as in _Vote
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
-    _param_rules = {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | MASTER_RULES
+    _param_rules = {"mu": "a number > 0 and <= 1"} | RULES | MASTER_RULES
     complements = True  # in effect: the sign of a weight says which of the two
     _passes = "every 2^18 products of two voters take 1 pass"
 
@@ -2239,13 +2142,7 @@ callback : as in _Vote
         n = pool.size
         first = pool.edges() / pool.total
         top = np.abs(first).mean()
-        mu = min(self.mu, top)
-        if top < (1.0 - MU_TOL) * self.mu:
-            advice = f"choose mu in (0, {_rounded(top)}]" if top > 0 else BETTER
-            raise ValueError(
-                f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
-                f"{top:.6g} on these rows; {advice}"
-            )
+        mu = self._feasible_mu(top, "the mean size of the voters' edges is")
 
         # The products of all voters; of all optima the ridge selects the one of the least norm.
         K = pool.whole_gram(pool.balance())
@@ -2386,7 +2283,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _param_rules = {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES
+    _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES
     _raw = True
     _row_variables = True
 
@@ -2433,7 +2330,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         pool, paired = state.pool, self._complemented
         base = np.unique(pool.kinds(), return_index=True)[1]
         both = np.concatenate([base, base + pool.size]) if paired else base
-        A = state.columns(base)
+        A = _columns(pool, base)
         stop = False
         best = np.inf
         late = 0
@@ -2458,42 +2355,27 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 
 
 class _LinearProgram:
-    """LPBoost's program over the voters chosen so far, and the best multipliers of all times.
-
-    Equal rows are one: weights and repetitions give the very same linear program.
-    """
+    """LPBoost's program over the chosen voters, and the multipliers of the largest dual value."""
 
     def __init__(self, pool, cost, both):
         self.pool = pool
         self.both = both
-        self.whole = cost  # of every row; self.cost: of the rows that differ
-        _, self.rows, group = np.unique(
-            pool.differing(), axis=0, return_index=True, return_inverse=True
-        )
-        self.group = group.ravel()
-        self.cost = np.bincount(self.group, cost)
-        self.master = _Highs(self.cost)
+        self.cost = cost
         self.chosen = np.empty(0, np.intp)
-        self.A = np.empty((0, self.cost.size))
+        self.A = np.empty((0, cost.size))
         self.q = np.empty(0)
-        self.best, self.dual = cost, -np.inf  # the multipliers of the largest dual value, and it
-
-    def columns(self, voters):
-        """The margins of voters, (voters, rows that differ)."""
-        return _columns(self.pool, voters)[:, self.rows]
+        self.best, self.dual = cost, -np.inf
 
     def add(self, new):
-        """Take in voters and solve; returns the edges of all voters."""
-        fresh = self.columns(new)
-        self.A = np.vstack([self.A, fresh])
+        """Choose these voters, too, and solve; returns the edges of all voters."""
+        self.A = np.vstack([self.A, _columns(self.pool, new)])
         self.chosen = np.concatenate([self.chosen, new])
-        q, a = self.master.add(fresh)
+        q, a = _solve_dual(self.A, self.cost)
         self.q = np.maximum(q, 0.0)
         return self.price(np.clip(a, 0.0, self.cost))
 
     def price(self, a):
         """The edges of all voters; a is kept if its dual value is the largest so far."""
-        a = (a / self.cost)[self.group] * self.whole
         edges = self.both(self.pool.edges(a))
         dual = a.sum() / max(1.0, edges.max())
         if dual > self.dual:
@@ -2512,7 +2394,6 @@ class _LinearProgram:
 # Pricing   Voters with an edge A_j'a > 0 enter. Of a voter and its complement one has such an edge:
 #           w_j = A_j'a of any sign stands for both.
 FINE = 1e-12  # The interior-point method ends at this gap, relative to max(1, objective).
-DENSE = 5000  # For at most this many rows the active set holds a matrix of rows by rows.
 
 
 class CGBoost(_Vote):
@@ -2531,9 +2412,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     by their sum, total_.
     """
 
-    _param_rules = (
-        {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES | MASTER_RULES
     _raw = True
     _row_variables = True
 
@@ -2549,7 +2428,6 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         masters = list(MASTERS[self.master])
         state = _SquaredProgram(pool, self.C * pool.weight, self._complemented)
         edges = state.look(state.a)
-        late = 0
         while True:
             # Step 1: the voters with the largest edges enter, as many as may.
             edges[state.chosen] = 0.0
@@ -2557,22 +2435,18 @@ class_weight, n_jobs, verbose, callback : as in _Vote
             new = new[edges[new] != 0.0]
             if new.size:
                 state.take_in(new)
-                late = 0
             elif not state.chosen.size:
                 total = state.cost.sum()
                 self._show(total, total - state.dual, pool, state.chosen, state.w)
                 break
 
-            # Step 2: the master, and where it lacks accuracy the active set.
+            # Step 2: the master.
             A, spread = state.columns()
             stop = False
             if masters[0] is _ActiveSet:
-                stop, late = self._interior(state, A, spread, late)
+                stop = self._interior(state, A, spread)
             else:
                 state.look(masters[0]().hinge(A, state.cost, state.signed, state.a))
-            lacks = state.inner > self.eps * max(1.0, state.objective) and pool.n <= DENSE
-            if lacks and not stop:
-                state.look(_ActiveSet().hinge(A, state.cost, state.signed, state.a))
 
             # Step 3: the certificate. Where no voter is left to enter, the next master goes on.
             edges = state.look(state.a)
@@ -2584,10 +2458,10 @@ class_weight, n_jobs, verbose, callback : as in _Vote
                 masters.pop(0)
         return *state.vote(), state.a
 
-    def _interior(self, state, A, spread, late):
-        """The interior-point method: whether the callback said stop, and for how many steps the gap
-        did not get smaller, from `late` on."""
+    def _interior(self, state, A, spread):
+        """Solve by the interior-point method. Return True if the callback asks to stop."""
         stop = False
+        late = 0
 
         def watch(a, q):
             nonlocal stop, late
@@ -2599,7 +2473,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
             return stop or fine or late == PATIENCE
 
         _InteriorPoint(A, state.cost, 1.0, state.signed).solve(watch)
-        return stop, late
+        return stop
 
     def _show_state(self, state):
         chosen, q = state.vote()
