@@ -461,24 +461,26 @@ def test_factor_grows_and_shrinks():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(12, 9))
     P, L, free = root.T @ root, np.zeros((9, 9)), np.empty(9, np.intp)
-    leave = from_python(cqboost._leave)
+    leave = from_python(cqboost._cholesky_delete)
     for count, j in enumerate((3, 0, 7, 5, 2)):
-        cqboost._join(P, L, free, count, j, 0.0)
+        cqboost._cholesky_append(P, L, free, count, j, 0.0)
     for place, left in ((1, [3, 7, 5, 2]), (3, [3, 7, 5]), (0, [7, 5])):
         leave(L, free, len(left) + 1, place)
         assert_array_equal(free[: len(left)], left)
         lower = np.tril(L[: len(left), : len(left)])
         assert_allclose(lower @ lower.T, P[np.ix_(left, left)], rtol=1e-12)
-    cqboost._join(P, L, free, 2, 5, 1e-3)  # once more the same: what is left of it is the ridge
+    cqboost._cholesky_append(
+        P, L, free, 2, 5, 1e-3
+    )  # once more the same: what is left of it is the ridge
     assert_allclose(L[2, 2], math.sqrt(1e-3), rtol=1e-6)
     for count, j in enumerate((4, 1, 8)):  # the ridge is on the diagonal of every variable
-        cqboost._join(P, L, free, count, j, 0.5)
+        cqboost._cholesky_append(P, L, free, count, j, 0.5)
     lower = np.tril(L[:3, :3])
     expected = P[np.ix_([4, 1, 8], [4, 1, 8])] + 0.5 * np.eye(3)
     assert_allclose(lower @ lower.T, expected, rtol=1e-12)
     indefinite = np.array([[1.0, 1.0], [1.0, 0.999]])  # by more than the ridge: it is all there is
     for count in range(2):
-        cqboost._join(indefinite, L, free, count, count, 1e-6)
+        cqboost._cholesky_append(indefinite, L, free, count, count, 1e-6)
     assert L[1, 1] == 1e-3
     z, lower = rng.normal(size=2), np.tril(L[:2, :2])
     forward, backward = z.copy(), z.copy()
@@ -505,12 +507,12 @@ def test_constraint_multipliers():
 
 
 @uncompiled
-def test_best_outside():
+def test_entering_voter():
     edges = np.array([0.1, 0.7, 0.7 * (1 + 1e-14), 0.9, -2.0, 0.7])
     inside = np.array([False, False, False, True, False, False])
-    assert cqboost._best_outside(edges, inside) == 1  # the first of those equal up to rounding
-    assert cqboost._best_outside(edges, inside | (np.arange(6) == 1)) == 2
-    assert cqboost._best_outside(edges, np.ones(6, np.bool_)) == -1
+    assert cqboost._entering_voter(edges, inside) == 1  # the first of those equal up to rounding
+    assert cqboost._entering_voter(edges, inside | (np.arange(6) == 1)) == 2
+    assert cqboost._entering_voter(edges, np.ones(6, np.bool_)) == -1
 
 
 @uncompiled
@@ -545,14 +547,14 @@ def test_osqp_answers_are_made_feasible():
     x, value = np.array([1.0, 0, 0, 0]), np.array([1.0, 0.2])
     program = cqboost._Program(np.eye(4), np.zeros(4), rows, value, True, low, high)
     goal = np.array([0.5, 0.3, 0.2 + 1e-8, -1e-9])
-    near = cqboost._towards(x, goal, program)
+    near = cqboost._repair_feasibility(x, goal, program)
     assert near[3] == 0.0 and near.min() >= 0 and abs(near.sum() - 1) <= 1e-14
     assert_allclose(near, goal, atol=1e-7)
     short = np.array([0.2, 0.4 - 1e-8, 0.4, 0.0])  # below the floor: it comes up to it
-    near = cqboost._towards(x, short, program._replace(value=np.array([1.0, 0.18])))
+    near = cqboost._repair_feasibility(x, short, program._replace(rhs=np.array([1.0, 0.18])))
     assert abs(rows[1] @ near - 0.18) <= 1e-14 and abs(near.sum() - 1) <= 1e-14
     far = np.array([0.9, 0, 0, 0])  # the one variable that may move cannot make up for two rows
-    assert_array_equal(cqboost._towards(x, far, program._replace(at_least=False)), x)
+    assert_array_equal(cqboost._repair_feasibility(x, far, program._replace(at_least=False)), x)
 
 
 class FakeOsqp:
@@ -612,7 +614,7 @@ def test_every_status_of_osqp(status):
 def test_slices_of_osqp_get_longer_where_it_comes_to_no_step():
     solver = FakeOsqp(FakeOsqp.SolverStatus.OSQP_SOLVED, late=3)
     assert_array_equal(solver.answer(), [4.0, 4.0])
-    assert solver.limits == [cqboost.SLICE * scale for scale in (1, 2, 4, 8, 1)]
+    assert solver.limits == [cqboost.POLL_SECONDS * scale for scale in (1, 2, 4, 8, 1)]
 
 
 @uncompiled
@@ -697,13 +699,13 @@ def test_bins_of_any_numbers():
 
 
 @uncompiled
-def test_lowest_peak():
+def test_argmin_max_of_lines():
     rng = np.random.default_rng(0)
-    lowest_peak = from_python(cqboost._lowest_peak)
+    argmin = from_python(cqboost._argmin_max_of_lines)
     for _ in range(200):
         slope, offset = rng.normal(size=8).round(1), rng.normal(size=8).round(1)
         slope[rng.integers(8)] = 1.0
-        b = lowest_peak(slope, offset)
+        b = argmin(slope, offset)
         crossings = [0.0]
         for i in range(8):
             for j in range(8):
@@ -1334,7 +1336,7 @@ def test_auto_goes_on_with_osqp(cls, monkeypatch):
     good = cls(**own).fit(X, y)
     monkeypatch.setattr(cqboost, "PIVOTS", 0)
     monkeypatch.setattr(cqboost, "STEPS", 0)
-    monkeypatch.setattr(cqboost, "CIRCLES", 0)
+    monkeypatch.setattr(cqboost, "STALLED_ROUNDS", 0)
     model = cls(eps=1e-5, **own).fit(X, y)
     assert model.converged_
     assert_allclose(model.objective_, good.objective_, rtol=1e-4)
@@ -1459,7 +1461,7 @@ def test_equal_voters_share_their_weight():
 @pytest.mark.parametrize("master", ["auto", "active-set"])
 def test_mincq_can_be_stopped(master, monkeypatch):
     monkeypatch.setattr(cqboost, "WORK", 1)
-    monkeypatch.setattr(cqboost, "CIRCLES", 1)
+    monkeypatch.setattr(cqboost, "STALLED_ROUNDS", 1)
     X, y = blobs(60, 8, seed=9)
     mu = 0.6 * np.abs(naive_stumps(X).T @ y / 60).mean()
     whole = MinCq(mu=mu, master=master).fit(X, y)

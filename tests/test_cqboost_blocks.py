@@ -238,7 +238,7 @@ def test_errors_leave_the_model_as_it_was():
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, LPBoost, CGBoost])
 def test_threads_give_the_same_bits(cls, monkeypatch):
     """... where the weights are whole numbers, and within the gap where they are not."""
-    monkeypatch.setattr(cqboost, "CELLS", 100)
+    monkeypatch.setattr(cqboost, "CELLS_PER_THREAD", 100)
     monkeypatch.setattr(cqboost, "VOTE_ROWS", 32)
     monkeypatch.setattr(cls, "_threads", lambda self: self.n_jobs)
     X, y = problem(200, 4, seed=6)
@@ -276,7 +276,7 @@ def test_threads_are_as_many_as_the_work_is_worth(monkeypatch):
     model = CqBoost(n_jobs=-1).fit(X, y)
     model.decision_function(X)
     assert not started
-    monkeypatch.setattr(cqboost, "CELLS", 300)
+    monkeypatch.setattr(cqboost, "CELLS_PER_THREAD", 300)
     model.fit(X, y)
     assert [pool._max_workers for pool in started] == [800 // 300 - 1]
     with pytest.raises(ValueError, match="infeasible"):
