@@ -129,8 +129,7 @@ def _stump_products(bins, cuts, a, y, signed, j, above, products):
 def _entering_voter(edges, chosen):
     """Index of the largest edge among the voters that are not chosen, -1 if there is none. Of edges
     equal up to rounding the first wins, whatever the rounding was."""
-    largest = -np.inf
-    scale = 0.0
+    largest, scale = -np.inf, 0.0
     for j in range(edges.size):
         scale = max(scale, abs(edges[j]))
         if not chosen[j]:
@@ -156,10 +155,8 @@ def _price(q, gram, base, signs, e, first, floor, D, edges):
                 vote[i] += q[j] * gram[j, i]
 
     # The moments, and the edge of each chosen voter as a line slope * b + offset, less nu.
-    mean = 0.0
-    second = 0.0
-    offset = np.empty(k)
-    slope = np.empty(k)
+    mean = second = 0.0
+    offset, slope = np.empty(k), np.empty(k)
     for j in range(k):
         offset[j] = -2.0 * signs[j] * vote[base[j]]
         slope[j] = e[j] - floor
@@ -268,10 +265,8 @@ class _RestrictedMaster:
     """
 
     def __init__(self, pool, first, terms, limit):
-        self.pool = pool
+        self.pool, self.first, self.terms = pool, first, terms
         self.balance = pool.balance()
-        self.first = first
-        self.terms = terms
         self.count = 0
         self.voters, self.base = np.empty((2, limit), np.intp)
         self.signs = np.empty(limit)
@@ -299,9 +294,7 @@ class _RestrictedMaster:
         products = self.gram[k]
         self.pool.gram(base, self.balance, products)
         products *= sign / self.pool.total
-        self.voters[k] = j
-        self.base[k] = base
-        self.signs[k] = sign
+        self.voters[k], self.base[k], self.signs[k] = j, base, sign
         self.margins[k] = sign * self.first[base]
         self.count = k + 1
 
@@ -382,8 +375,17 @@ def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
     P, constraints = program.P, program.constraints
     R = constraints.shape[0]
     floor = program.rhs[R - 1] if program.at_least else -np.inf
+
+    # The gradient at x, the last of constraints x, and the largest diagonal entry of P.
     grad = program.c[:N].copy()
-    value, scale = _start(program, N, x, grad)
+    value = scale = 0.0
+    for j in range(N):
+        scale = max(scale, abs(P[j, j]))
+        if R > 0:
+            value += constraints[R - 1, j] * x[j]
+        if x[j] != 0.0:
+            for i in range(N):
+                grad[i] += P[j, i] * x[j]
     state = np.empty(N, np.int64)
     state[:] = AT_BOUND
     for i in range(count):
@@ -440,24 +442,6 @@ def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
 
 
 @jit(inline="always")
-def _start(program, N, x, grad):
-    """Turn grad (N,), which holds c, into the gradient at x. Returns the last of constraints x, or
-    0, and the largest diagonal entry of P."""
-    P, constraints = program.P, program.constraints
-    R = constraints.shape[0]
-    value = 0.0
-    scale = 0.0
-    for j in range(N):
-        scale = max(scale, abs(P[j, j]))
-        if R > 0:
-            value += constraints[R - 1, j] * x[j]
-        if x[j] != 0.0:
-            for i in range(N):
-                grad[i] += P[j, i] * x[j]
-    return value, scale
-
-
-@jit(inline="always")
 def _face_minimum(constraints, grad, free, L, count, W, Z, multipliers):
     """Set Z[-1] to minus the step of the free variables to the minimum at which the first W
     constraints keep their values, and multipliers[0] to their multipliers. Overwrites the rest of
@@ -491,8 +475,7 @@ def _feasible_step(program, x, free, count, descent):
     the variable that limits it (-1: none), and the change of the last constraint by a step of 1."""
     low, high, constraints = program.low, program.high, program.constraints
     R = constraints.shape[0]
-    step, place = 1.0, -1
-    slope = 0.0
+    step, place, slope = 1.0, -1, 0.0
     for i in range(count):
         j = free[i]
         move = -descent[i]
@@ -600,8 +583,7 @@ class _ActiveSet:
     def __init__(self):
         self.free = np.empty(0, np.intp)
         self.L = np.empty((0, 0))
-        self.count = 0
-        self.tight = False
+        self.count, self.tight = 0, False
 
     def solve(self, program, k, x, on_iteration=None):
         """Solve the program in its first k variables. Starts from a feasible x, overwritten.
@@ -617,9 +599,8 @@ class _ActiveSet:
         if not self.count:
             is_free = (program.low[:k] < x[:k]) & (x[:k] < program.high[:k])
             self._factorise(np.flatnonzero(is_free), P, ridge)
-        left = PIVOTS * (k + 1)
+        left, done = PIVOTS * (k + 1), False
         tight = self.tight or not program.at_least
-        done = False
         while left > 0 and not done:
             pivots = min(left, 1 + WORK // (k * (self.count + 1)))
             self.count, tight, done = _active_set(
@@ -661,8 +642,7 @@ class _Osqp:
         except ImportError:
             text = "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
             raise ImportError(text) from None
-        self.osqp = osqp
-        self.sparse = sparse
+        self.osqp, self.sparse = osqp, sparse
         self.y = np.empty(0)  # Multipliers of the last problem: a warm start.
 
     def solve(self, program, k, x, on_iteration=None):
@@ -673,31 +653,17 @@ class _Osqp:
         return _ActiveSet().solve(program, k, x, on_iteration)
 
     def search(self, program, k, x):
-        """OSQP's own solution (k,) of the scaled program, or None if it fails.
-
-        The sparse matrices are built by hand: scipy's constructors take longer than OSQP.
-        """
+        """OSQP's own solution (k,) of the scaled program, or None if it fails."""
         P, c, constraints, rhs, at_least, low, high = program.leading(k)
-        R = constraints.shape[0]
         csc = self.sparse.csc_matrix
         size = np.abs(constraints).max(axis=1, initial=0.0)
         size[size == 0] = 1.0
         constraints, rhs = constraints / size[:, None], rhs / size
-
-        # Row by row below the diagonal of P is column by column above it.
-        i, j = np.tril_indices(k)
-        flat = P[i, j]
-        height = max(np.abs(flat).max(initial=0.0), np.abs(c).max(initial=0.0)) or 1.0
-        upper = csc((flat / height, j, np.cumsum(np.arange(k + 1))), (k, k))
-
-        # A variable has a column of its constraint coefficients and a 1 for its bounds.
-        entries = np.vstack([constraints, np.ones(k)]).T.ravel()
-        index = np.tile(np.arange(R + 1), (k, 1))
-        index[:, R] += np.arange(k)
-        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
-        top = np.where(np.arange(R) == R - 1, np.inf, rhs) if at_least else rhs
+        height = max(np.abs(P).max(initial=0.0), np.abs(c).max(initial=0.0)) or 1.0
+        matrix = csc(np.vstack([constraints, np.eye(k)]))
+        top = [*rhs[:-1], np.inf] if at_least else rhs
         low, high = np.concatenate([rhs, low]), np.concatenate([top, high])
-        return self._run(upper, c / height, matrix, low, high, x[:k])
+        return self._run(csc(np.triu(P) / height), c / height, matrix, low, high, x[:k])
 
     def hinge(self, A, cost, signed, a):
         """Multipliers a (n,) of min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and q >= 0 unless
@@ -743,8 +709,7 @@ class _Osqp:
     def _run_in_slices(self, solver, steps):
         """Run OSQP until it ends or has done the steps, POLL_SECONDS at a time; longer if it comes
         to no step."""
-        done = 0
-        seconds = POLL_SECONDS
+        done, seconds = 0, POLL_SECONDS
         while True:
             solver.update_settings(time_limit=seconds)
             solution = self._run_slice(solver)
@@ -809,9 +774,7 @@ class _InteriorPoint:
 
     def __init__(self, A, cost, square, pairs):
         n, k = A.shape
-        self.A = A
-        self.cost = cost
-        self.square = square
+        self.A, self.cost, self.square = A, cost, square
         self.signed = pairs and square  # q of any sign, without a multiplier
         self.pairs = pairs and not square
         self.narrow = k <= n or not square  # the normal equations are k x k, else n x n
@@ -961,9 +924,7 @@ class _Pool:
     weights are equal. Row blocks have no y and no weight."""
 
     def __init__(self, y, weight):
-        self.y = y
-        self.weight = weight
-        self.n = weight.size
+        self.y, self.weight, self.n = y, weight, weight.size
         self.total = weight.sum()
         self.lean = weight @ y
         self.is_even = bool(weight.min() == weight.max())
@@ -1000,8 +961,7 @@ class _Stumps(_Pool):
         low, high = low[self.used, None], high[self.used, None]
         with np.errstate(all="ignore"):  # Cuts at infinity are as good as none.
             cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        self.shape = cuts.shape
-        self.size = cuts.size
+        self.shape, self.size = cuts.shape, cuts.size
         self.features = np.repeat(self.used, n_thresholds)
         self.cuts = cuts.ravel()
 
@@ -1115,9 +1075,7 @@ class _Outputs(_Pool):
 
     def __init__(self, H, y, weight, centres=None):
         super().__init__(y, weight)
-        self.H = H
-        self.size = H.shape[1]
-        self.centres = centres
+        self.H, self.size, self.centres = H, H.shape[1], centres
 
     def edges(self, a=None):
         return ((self.weight if a is None else a) * self.y) @ self.H
@@ -1145,8 +1103,7 @@ class _Outputs(_Pool):
 
 
 def _kernel_outputs(X, centres, gamma, kind):
-    """exp(-gamma |x - c|^2), (n, centres); its F under a Gaussian posterior for linear
-    classifiers."""
+    """Gaussian kernel (n, centres); F of it if the voters are linear classifiers."""
     H = rbf(X, centres, gamma)
     if kind == "linear-classifiers":
         from scipy.special import erf
@@ -1758,9 +1715,8 @@ class _Vote(_Nested):
 
     def c_bound(self):
         """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 if mu_1 <= 0."""
-        if self.first_moment_ <= 0:
-            return 1.0
-        return 1.0 - self.first_moment_**2 / self.second_moment_
+        first, second = self.first_moment_, self.second_moment_
+        return 1.0 - first**2 / second if first > 0 else 1.0
 
     def pac_bayes_bound(self, delta=0.05):
         """Bound on the risk that holds with probability 1 - delta over the training sample.
@@ -1819,6 +1775,19 @@ class _Vote(_Nested):
     def _posterior(self):
         """Positive probabilities of the voters."""
         return self.weights_ / self.weights_.sum()
+
+    def _learn(self, pool):
+        """Chosen voters, their weights and the example weights, by column generation."""
+        edges = self._both(pool.edges() / pool.total)  # sums of whole weights are exact
+        best = edges[_entering_voter(edges, np.zeros(edges.size, np.bool_))]
+        terms = _Terms(*map(float, self._terms(best, pool.total, pool.n)))
+
+        def on_iteration(objective, gap, chosen, q):
+            stop = self._report_iteration(objective, gap, pool, chosen, q)
+            return stop or self.residual_ <= self.eps
+
+        masters = MASTERS[self.master]
+        return _column_generation(pool, edges, terms, masters, self.max_columns, on_iteration)
 
     # The pool.
     @property
@@ -1955,8 +1924,7 @@ class _Vote(_Nested):
             return is_valid and has("members_", (m,), below=last)
         if self.voters == "stumps":
             return is_valid and has("features_", (m,), below=d) and has("thresholds_", (m,))
-        is_valid = is_valid and type(self.gamma_) is float and 0 < self.gamma_ < math.inf
-        return is_valid and has("centres_", (m, d))
+        return is_valid and 0 < self.gamma_ < math.inf and has("centres_", (m, d))
 
     def __sklearn_clone__(self):
         """Copy with the very same voters: scikit-learn would clone them unfitted."""
@@ -1988,29 +1956,13 @@ class _Vote(_Nested):
         return f"{type(self).__name__} {stopped} (eps={self.eps:g}); {advice}"
 
 
-class _Generated(_Vote):
-    """CqBoost and MDBoost: q on the simplex, one voter enters at a time."""
-
-    def _learn(self, pool):
-        edges = self._both(pool.edges() / pool.total)  # sums of whole weights are exact
-        best = edges[_entering_voter(edges, np.zeros(edges.size, np.bool_))]
-        terms = _Terms(*map(float, self._terms(best, pool.total, pool.n)))
-
-        def on_iteration(objective, gap, chosen, q):
-            stop = self._report_iteration(objective, gap, pool, chosen, q)
-            return stop or self.residual_ <= self.eps
-
-        masters = MASTERS[self.master]
-        return _column_generation(pool, edges, terms, masters, self.max_columns, on_iteration)
-
-
 # -- CqBoost --------------------------------------------------------------------------------------
 # Problem   min mu_2 over q    subject to    mu_1 >= mu, q >= 0, sum q = 1
 # Dual      max b mu - mu_2 - max_j A_j'a over b >= 0 and margins g, where a = v (b - 2 g)
 #           are the example weights; they are negative where a margin is larger than need be.
 # Pricing   The voter with the largest edge A_j'a enters. At the optimum of the master the edges of
 #           the voters with weight are nu = b mu - 2 mu_2, so the gap is max_j A_j'a - nu.
-class CqBoost(_Generated):
+class CqBoost(_Vote):
     """Vote with the smallest second moment of the margin at a given first one: the C-bound.
 
     Over stumps it also fits on row blocks; example_weights_, of n entries, is then left out.
@@ -2064,7 +2016,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 #           the voters with weight are nu = a'g, so the gap is max_j A_j'a - nu.
 #           With sample weights rows count as often as they say, and n is their sum, but at least
 #           the number of rows, so that weights may sum to 1.
-class MDBoost(_Generated):
+class MDBoost(_Vote):
     """Vote with a large mean and a small variance of the margin.
 
     Over stumps it also fits on row blocks, as CqBoost does.
@@ -2216,9 +2168,7 @@ callback : as in _Vote
         """
         n = first.size
         sides = np.zeros(n)  # -1 and 1: at this bound; 0: free
-        fewest = np.inf
-        stalled = 0
-        best = start.copy()
+        best, fewest, stalled = start.copy(), np.inf, 0
         while stalled < STALLED_ROUNDS and first[sides == 0].any():
             # Step 1: the optimum of the free variables, and its multiplier lam.
             free = sides == 0
@@ -2275,8 +2225,7 @@ class LPBoost(_Vote):
     voters, n_thresholds, gamma, complements, eps, max_columns, voting, \
 class_weight, n_jobs, verbose, callback : as in _Vote
 
-    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
-    by their sum, total_.
+    Attributes as in CqBoost; weights_ sum to total_, by which margins are divided.
     """
 
     _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES
@@ -2327,9 +2276,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         base = np.unique(pool.kinds(), return_index=True)[1]
         both = np.concatenate([base, base + pool.size]) if paired else base
         A = _columns(pool, base)
-        stop = False
-        best = np.inf
-        stalled = 0
+        stop, best, stalled = False, np.inf, 0
 
         def on_iteration(a, q):
             nonlocal stop, best, stalled
@@ -2341,9 +2288,8 @@ class_weight, n_jobs, verbose, callback : as in _Vote
             stop = self._report_iteration(objective, gap, pool, both, q)
             return stop or self.residual_ <= CLOSER * self.eps or stalled == STALLED_STEPS
 
-        _, q = _InteriorPoint(np.ascontiguousarray(A.T), state.cost, 0.0, paired).solve(
-            on_iteration
-        )
+        method = _InteriorPoint(np.ascontiguousarray(A.T), state.cost, 0.0, paired)
+        _, q = method.solve(on_iteration)
         chosen = np.flatnonzero(q > (0.0 if stop else SUPPORTING * q.max()))
         return both[chosen], q[chosen], stop
 
@@ -2356,9 +2302,7 @@ class _LinearProgram:
     """LPBoost's program over the chosen voters, and the multipliers of the largest dual value."""
 
     def __init__(self, pool, cost, both):
-        self.pool = pool
-        self.both = both
-        self.cost = cost
+        self.pool, self.cost, self.both = pool, cost, both
         self.chosen = np.empty(0, np.intp)
         self.A = np.empty((0, cost.size))
         self.q = np.empty(0)
@@ -2406,8 +2350,7 @@ class CGBoost(_Vote):
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
 class_weight, n_jobs, verbose, callback : as in _Vote
 
-    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
-    by their sum, total_.
+    Attributes as in CqBoost; weights_ sum to total_, by which margins are divided.
     """
 
     _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES | MASTER_RULES
@@ -2458,8 +2401,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 
     def _interior_point(self, state, A, spread):
         """Solve by the interior-point method. Return True if the callback asks to stop."""
-        stop = False
-        stalled = 0
+        stop, stalled = False, 0
 
         def on_iteration(a, q):
             nonlocal stop, stalled
@@ -2482,9 +2424,7 @@ class _SquaredProgram:
     """CGBoost's program over the chosen voters: the best vote and the best multipliers so far."""
 
     def __init__(self, pool, cost, signed):
-        self.pool = pool
-        self.cost = cost
-        self.signed = signed
+        self.pool, self.cost, self.signed = pool, cost, signed
         self.kinds = pool.kinds()
         self.chosen = np.empty(0, np.intp)
         self.a, self.dual = cost, -np.inf
