@@ -2366,7 +2366,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 
     def _learn(self, pool):
         limit = self.max_columns or pool.size
-        masters = list(MASTERS[self.master])
+        masters = [*MASTERS[self.master], *((_ActiveSet,) if self.master == "osqp" else ())]
         state = _SquaredProgram(pool, self.C * pool.weight, self._complemented)
         edges = state.price(state.a)
         while True:
@@ -2402,6 +2402,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     def _interior_point(self, state, A, spread):
         """Solve by the interior-point method. Return True if the callback asks to stop."""
         stop, stalled = False, 0
+        state.inner_gap = np.inf  # The gap of OSQP is no measure of the first steps.
 
         def on_iteration(a, q):
             nonlocal stop, stalled
