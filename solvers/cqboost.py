@@ -62,8 +62,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-EPS = 2.0**-52  # A gap is never claimed to be below this part of the objective.
-EQUAL_EDGES = 1e-12  # Edges that differ by less than this part of the largest are equal.
+EPS = 2.0**-52  # No certified gap is below this fraction of the objective.
+EQUAL_EDGES = 1e-12  # Edges are equal if they differ by less, relative to the largest.
 
 
 # >>> shared: jit 3
@@ -88,11 +88,12 @@ def jit(function=None, inner=False, **options):
 # -- edges and pricing ----------------------------------------------------------------------------
 @jit(nogil=True)
 def _stump_products(bins, cuts, a, y, signed, j, above, products):
-    """products[f * cuts + k] = sum of u_i h(x_i), h = +1 above cut k of feature f, else -1.
+    """Fill products (d * cuts,): products[f * cuts + k] = sum_i u_i h(x_i), where h is +1 above cut
+    k of feature f, else -1.
 
-    u is a, or a y if signed: then these are the edges of the stumps. Over the rows above the cut of
-    stump j, or below it, or all if j < 0; O(d) for each of them with u_i != 0: one histogram for
-    each feature.
+    u is a, or a y if signed, which gives the edges of the stumps. The sum runs over the rows above
+    (or below) the cut of stump j; over all rows if j < 0. O(d) per row with u_i != 0: one histogram
+    per feature.
     """
     d = bins.shape[1]
     own, cut = j // cuts, j % cuts
@@ -112,23 +113,23 @@ def _stump_products(bins, cuts, a, y, signed, j, above, products):
 
 
 @jit
-def _best_outside(edges, inside):
-    """The voter to enter: of edges equal up to rounding the first, whatever the rounding was."""
-    largest = -np.inf
-    scale = 0.0
+def _entering_voter(edges, chosen):
+    """Index of the largest edge among the voters that are not chosen, -1 if there is none. Of edges
+    equal up to rounding the first wins, whatever the rounding was."""
+    largest, scale = -np.inf, 0.0
     for j in range(edges.size):
         scale = max(scale, abs(edges[j]))
-        if not inside[j]:
+        if not chosen[j]:
             largest = max(largest, edges[j])
     for j in range(edges.size):
-        if not inside[j] and edges[j] >= largest - EQUAL_EDGES * scale:
+        if not chosen[j] and edges[j] >= largest - EQUAL_EDGES * scale:
             return j
     return -1
 
 
 @jit
 def _price(q, gram, base, signs, e, first, floor, D, edges):
-    """Moments of the vote q, and with its multipliers the edges of all voters, overwritten.
+    """Moments and multipliers of the vote q (k,); overwrites the edges of all voters.
 
     The example weights are v * (b - t g), hence the edges b * first - t * (gram of the vote).
     D = 0: CqBoost. Returns mu_1, mu_2, b, t and nu, the edge of the voters that have weight.
@@ -140,20 +141,18 @@ def _price(q, gram, base, signs, e, first, floor, D, edges):
             for i in range(B):
                 vote[i] += q[j] * gram[j, i]
 
-    # The moments, and the edge of each voter inside as a line slope * b + own, less nu.
-    mean = 0.0
-    second = 0.0
-    own = np.empty(k)
-    slope = np.empty(k)
+    # The moments, and the edge of each chosen voter as a line slope * b + offset, less nu.
+    mean = second = 0.0
+    offset, slope = np.empty(k), np.empty(k)
     for j in range(k):
-        own[j] = -2.0 * signs[j] * vote[base[j]]
+        offset[j] = -2.0 * signs[j] * vote[base[j]]
         slope[j] = e[j] - floor
         mean += q[j] * e[j]
-        second -= 0.5 * q[j] * own[j]
+        second -= 0.5 * q[j] * offset[j]
 
-    # The multipliers: CqBoost's b makes the dual value the largest, MDBoost's is given by q.
+    # The multipliers: CqBoost's b maximises the dual value, MDBoost's is given by q.
     if D == 0.0:
-        b, t = _lowest_peak(slope, own), 2.0
+        b, t = _argmin_max_of_lines(slope, offset), 2.0
         nu = b * floor - 2.0 * second
     else:
         b, t = 1.0 + D * mean, D
@@ -166,15 +165,15 @@ def _price(q, gram, base, signs, e, first, floor, D, edges):
 
 
 @jit(inner=True)
-def _lowest_peak(slope, offset):
-    """argmin over b >= 0 of max_j (slope_j b + offset_j), some slope being >= 0."""
+def _argmin_max_of_lines(slope, offset):
+    """argmin over b >= 0 of max_j (slope_j b + offset_j); requires a slope >= 0."""
     left = right = 0
     for j in range(slope.size):
         left = j if offset[j] > offset[left] else left
         right = j if slope[j] > slope[right] else right
     b = 0.0
     if slope[left] < 0.0:
-        # The falling line `left` and the rising line `right` meet at b: is another one above?
+        # The falling line `left` and the rising line `right` meet at b, unless another is above.
         for _ in range(slope.size):
             b = (offset[left] - offset[right]) / (slope[right] - slope[left])
             top = left
@@ -190,89 +189,88 @@ def _lowest_peak(slope, offset):
 
 
 # -- the column generation loop -------------------------------------------------------------------
-ROOM = 64  # Matrices that grow with the voters inside have room for this many at first.
+FIRST_SIZE = 64  # Chosen voters for which there is room at first; arrays double when they are full.
 
 
 class _Terms(NamedTuple):
-    """What CqBoost and MDBoost differ in."""
+    """Objective and constraint by which CqBoost and MDBoost differ."""
 
-    floor: float  # The least first moment of the margin; -inf if there is none.
-    D: float  # The weight of the variance; 0 if the objective is the second moment.
-    scale: float  # The objective is this multiple of the one with row weights that sum to 1.
+    floor: float  # Lower bound of the first moment; -inf if there is none.
+    D: float  # Weight of the variance; 0 if the objective is the second moment.
+    scale: float  # The objective over the one with row weights that sum to 1.
 
 
-def _generate(pool, edges, terms, masters, max_columns, report):
-    """Algorithm 1 for CqBoost and MDBoost: the voters taken in, their weights q, and a function
-    from their margins to the example weights a.
+def _column_generation(pool, edges, terms, masters, max_columns, on_iteration):
+    """Algorithm 1 for CqBoost and MDBoost: the chosen voters (k,), their weights q (k,), and a
+    function from their margins (n,) to the example weights a (n,).
 
-    edges are those of all voters with equal example weights, overwritten. report(objective, gap,
-    chosen, q) is asked after every master problem whether to stop.
+    edges are those of all voters at equal example weights, overwritten. The fit stops if
+    on_iteration(objective, gap, chosen, q) returns True after a master problem.
     """
     limit = edges.size if max_columns is None else min(max_columns, edges.size)
-    left = list(masters)
-    master = left.pop(0)()
-    taken = np.zeros(edges.size, np.bool_)
-    inside = _Inside(pool, edges[: pool.size].copy(), terms, limit)
-    j = _best_outside(edges, taken)
+    masters = list(masters)
+    master = masters.pop(0)()
+    is_chosen = np.zeros(edges.size, np.bool_)
+    restricted = _RestrictedMaster(pool, edges[: pool.size].copy(), terms, limit)
+    j = _entering_voter(edges, is_chosen)
     for k in range(limit):
-        # Step 1: the voter with the largest edge comes in.
-        taken[j] = True
-        inside.add(j)
+        # Step 1: the voter with the largest edge enters.
+        is_chosen[j] = True
+        restricted.add(j)
         while True:
-            # Step 2: the master problem gives the weights of the voters inside.
-            inside.solve(master)
+            # Step 2: the restricted master problem gives the weights of the chosen voters.
+            restricted.solve(master)
 
-            # Step 3: its multipliers price all voters, inside or not.
-            mean, second, b, t, nu = inside.price(edges)
+            # Step 3: its multipliers price all voters.
+            mean, second, b, t, nu = restricted.price(edges)
 
             # Step 4: the largest edge is the certificate. Example weights have the rounding of b.
             objective = second if terms.D == 0 else 0.5 * terms.D * (second - mean**2) - mean
             gap = edges.max() - nu + EPS * abs(b)
-            done = report(terms.scale * objective, terms.scale * gap, inside.chosen, inside.q)
+            chosen, q = restricted.chosen, restricted.q
+            done = on_iteration(terms.scale * objective, terms.scale * gap, chosen, q)
 
-            # Step 5: where no voter is left to enter, what lacks is accuracy: the next master.
-            j = -1 if k + 1 == limit else _best_outside(edges, taken)
+            # Step 5: if no voter is left to enter, the next master improves the accuracy.
+            j = -1 if k + 1 == limit else _entering_voter(edges, is_chosen)
             last = j < 0 or edges[j] <= nu
-            if done or not last or k + 1 == max_columns or not left:
+            if done or not last or k + 1 == max_columns or not masters:
                 break
-            master = left.pop(0)()
+            master = masters.pop(0)()
         if done or last:
             break
-    return inside.chosen, inside.q, lambda g: terms.scale * pool.weight / pool.total * (b - t * g)
+    return chosen, q, lambda g: terms.scale * pool.weight / pool.total * (b - t * g)
 
 
-class _Inside:
-    """The voters inside the model, and the master problem over them:
+class _RestrictedMaster:
+    """Master problem over the chosen voters:
 
         min q'P q / 2 + c'q    subject to    q >= 0, sum q = 1, e'q >= floor
 
-    The rows of X come in only through `first`, the mean margins of the base voters, and `gram`,
-    the products of the voters inside with the base voters: both are sums over rows, which may be
-    shared by threads or lie in blocks.
+    Rows of X enter only through `first` (base,), the mean margins of the base voters, and `gram`
+    (k, base), the products of the chosen voters with the base voters. Both are sums over rows,
+    which threads or blocks may compute.
     """
 
     def __init__(self, pool, first, terms, limit):
-        self.pool = pool
+        self.pool, self.first, self.terms = pool, first, terms
         self.balance = pool.balance()
-        self.first = first
-        self.terms = terms
         self.count = 0
         self.voters, self.base = np.empty((2, limit), np.intp)
         self.signs = np.empty(limit)
-        self.shares = np.zeros(limit)
-        self.shares[0] = 1.0
-        size = min(ROOM, limit)
+        self.weights = np.zeros(limit)
+        self.weights[0] = 1.0
+        size = min(FIRST_SIZE, limit)
         self.gram = np.empty((size, pool.size))
-        rows = np.ones((2, limit))
-        self.margins = rows[1]
+        constraints = np.ones((2, limit))
+        self.margins = constraints[1]
         self.program = _Program(
-            P=np.zeros((size, size)), c=np.zeros(limit), rows=rows,
-            value=np.array([1.0, terms.floor]), at_least=True, low=np.zeros(limit),
+            P=np.zeros((size, size)), c=np.zeros(limit), constraints=constraints,
+            rhs=np.array([1.0, terms.floor]), at_least=True, low=np.zeros(limit),
             high=np.full(limit, np.inf),
         )  # fmt: skip
 
     def add(self, j):
-        """Take in voter j: one more row of gram, one more row and column of P."""
+        """Choose voter j: append a row to gram, a row and a column to P."""
         k = self.count
         if k == len(self.gram):
             size = min(2 * k, self.voters.size)
@@ -283,20 +281,18 @@ class _Inside:
         products = self.gram[k]
         self.pool.gram(base, self.balance, products)
         products *= sign / self.pool.total
-        self.voters[k] = j
-        self.base[k] = base
-        self.signs[k] = sign
+        self.voters[k], self.base[k], self.signs[k] = j, base, sign
         self.margins[k] = sign * self.first[base]
         self.count = k + 1
 
-        # What the voters inside have of the arrays with room for more.
+        # Views of the chosen voters.
         now = slice(k + 1)
         self.chosen = self.voters[now]
-        self.q = self.shares[now]
+        self.q = self.weights[now]
         self.e = self.margins[now]
         row = self.signs[now] * products[self.base[now]]
         if self.terms.D > 0:
-            # The margins less their means. As sum q = 1, the + 1 keeps perfect voters off 0.
+            # Covariances of the margins. As sum q = 1, the + 1 keeps perfect voters off 0.
             row += 1.0 - self.e[k] * self.e
             self.program.c[k] = -self.e[k] / self.terms.D
         P = self.program.P
@@ -304,19 +300,19 @@ class _Inside:
         P[now, k] = row
 
     def solve(self, master):
-        """The weights of the voters inside, feasible to the last bit that rounding leaves."""
-        q = self.shares
+        """Set the weights of the chosen voters, feasible up to rounding."""
+        q = self.weights
         master.solve(self.program, self.count, q)
         q /= q.sum()
         mean = self.margins @ q
         if 0.0 < self.terms.floor - mean < self.e[0] - mean:
-            # The first voter, the best of all, makes up for the rounding.
-            share = (self.terms.floor - mean) / (self.e[0] - mean)
-            q *= 1.0 - share
-            q[0] += share
+            # The first voter has the largest edge: mix it in.
+            fraction = (self.terms.floor - mean) / (self.e[0] - mean)
+            q *= 1.0 - fraction
+            q[0] += fraction
 
     def price(self, edges):
-        """As in `_price`, which overwrites the edges of all voters."""
+        """Call `_price` for the weights; overwrites the edges of all voters."""
         return _price(
             self.q, self.gram, self.base, self.signs, self.e, self.first, self.terms.floor,
             self.terms.D, edges,
@@ -324,51 +320,59 @@ class _Inside:
 
 
 class _Program(NamedTuple):
-    """A quadratic program: min x'P x / 2 + c'x, low <= x <= high, rows x = value, but for the last
-    row rows x >= value if at_least."""
+    """Quadratic program min x'P x / 2 + c'x, low <= x <= high, constraints x = rhs; if at_least,
+    the last constraint is constraints x >= rhs."""
 
     P: np.ndarray
     c: np.ndarray
-    rows: np.ndarray
-    value: np.ndarray
+    constraints: np.ndarray
+    rhs: np.ndarray
     at_least: bool
     low: np.ndarray
     high: np.ndarray
 
     def leading(self, k):
-        """The program over the first k variables, the others being 0."""
+        """Program over the first k variables; the others are 0."""
         return self._replace(
-            P=self.P[:k, :k], c=self.c[:k], rows=self.rows[:, :k], low=self.low[:k],
+            P=self.P[:k, :k], c=self.c[:k], constraints=self.constraints[:, :k], low=self.low[:k],
             high=self.high[:k],
         )  # fmt: skip
 
 
 # -- master: the active set -----------------------------------------------------------------------
-AT_BOUND, FREE, BARRED = 0, 1, 2  # States of a variable. Barred: it was freed and came to no move.
-NO_MOVE = 1e-12  # A step that moves no variable by more than this is none.
-SIGN_TOL = 1e-13  # A multiplier of the wrong sign by less than this part counts as right.
-DEPENDENT = 1e-13  # Constraints that are parallel on the free variables to this part are one.
-MASTER_RIDGE = 1e-12  # This part of the largest entry of P is added to its diagonal.
-LEAST_ENTRY = 1e-6  # The largest entry of P counts as at least this, so that the ridge is not 0.
-PIVOTS = 50  # The active set changes at most this many times for each variable.
-WORK = 100_000_000  # Operations of the active set between two looks at interrupt and callback.
+AT_BOUND, FREE, BARRED = 0, 1, 2  # States of a variable; barred: freed, and no step followed.
+NO_MOVE = 1e-12  # Steps that move all variables by less count as none.
+SIGN_TOL = 1e-13  # Relative size of a multiplier of the wrong sign that is rounding.
+DEPENDENT = 1e-13  # Relative determinant at which two constraints on the free variables are one.
+MASTER_RIDGE = 1e-12  # Fraction of the largest entry of P that is added to its diagonal.
+LEAST_ENTRY = 1e-6  # Lower bound of that entry, so that the ridge is not 0.
+PIVOTS = 50  # Maximum number of changes of the active set per variable.
+WORK = 100_000_000  # Operations of the active set between two checks of interrupts and callback.
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # Sums run in vector lanes; NaN is kept.
 
 
 @jit
 def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
-    """Solve a _Program in its first N variables: one constraint comes or goes at a time.
+    """Solve a _Program in its first N variables by an active-set method.
 
-    Starts from a feasible x and those of its variables that are free to move, free[:count], with
-    their factor L, all overwritten; tight says whether the inequality holds with equality, and is
-    True if there is none. Returns count, tight and whether this is the minimum or only the last of
-    the pivots that were allowed. O(count^2 + N count) for each.
+    Starts from a feasible x (N,), its free variables free[:count] and their Cholesky factor L, all
+    overwritten. tight: the inequality is active; True if there is none. Returns count, tight and
+    True at the minimum, False after the last pivot. O(count^2 + N count) per pivot.
     """
-    P, rows = program.P, program.rows
-    R = rows.shape[0]
-    floor = program.value[R - 1] if program.at_least else -np.inf
+    P, constraints = program.P, program.constraints
+    R = constraints.shape[0]
+    floor = program.rhs[R - 1] if program.at_least else -np.inf
+
+    # The gradient at x, the last of constraints x, and the largest diagonal entry of P.
     grad = program.c[:N].copy()
-    value, scale = _start(program, N, x, grad)
+    value = scale = 0.0
+    for j in range(N):
+        scale = max(scale, abs(P[j, j]))
+        if R > 0:
+            value += constraints[R - 1, j] * x[j]
+        if x[j] != 0.0:
+            for i in range(N):
+                grad[i] += P[j, i] * x[j]
     state = np.empty(N, np.int64)
     state[:] = AT_BOUND
     for i in range(count):
@@ -377,14 +381,14 @@ def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
     multipliers = np.zeros((2, R + 1))
     entered = -1
     for _ in range(pivots):
-        # Step 1: the way to the minimum on this face, and how much of it is feasible.
+        # Step 1: the step to the minimum on this face, and the feasible fraction of it.
         W = R if tight else R - 1
-        _face_minimum(rows, grad, free, L, count, W, Z, multipliers)
-        step, place, slope = _feasible_part(program, x, free, count, Z[R])
+        _face_minimum(constraints, grad, free, L, count, W, Z, multipliers)
+        step, place, slope = _feasible_step(program, x, free, count, Z[R])
         if not tight and slope < 0.0 and value + step * slope < floor:
             step, place = max((floor - value) / slope, 0.0), count
 
-        # Step 2: go there. A step that moves anything gives barred variables another chance.
+        # Step 2: take it. If a variable moves, barred ones may be freed once more.
         value += step * slope
         longest = 0.0
         for i in range(count):
@@ -399,58 +403,41 @@ def _active_set(program, N, x, free, L, count, tight, ridge, pivots):
             for j in range(N):
                 state[j] = AT_BOUND if state[j] == BARRED else state[j]
 
-        # Step 3: what stopped the step becomes active.
+        # Step 3: the constraint that stopped the step becomes active.
         if place == count:
             tight = True
         elif place >= 0:
             j = free[place]
             x[j] = program.low[j] if Z[R, place] > 0.0 else program.high[j]
             state[j] = BARRED if j == entered and longest <= NO_MOVE else AT_BOUND
-            _leave(L, free, count, place)
+            _cholesky_delete(L, free, count, place)
             count -= 1
         else:
-            # Step 4: at the minimum of the face, the constraint whose release helps most goes.
+            # Step 4: at the minimum of the face, release the constraint with the worst multiplier.
             lam = multipliers[0]
-            worst, entered = _most_wrong(program, x, grad, state, lam, W, SIGN_TOL * scale)
+            worst, entered = _worst_bound(program, x, grad, state, lam, W, SIGN_TOL * scale)
             if tight and floor > -np.inf and -lam[R - 1] > worst:
                 tight = False
                 entered = -1
             elif entered < 0:
                 return count, tight, True
             else:
-                _join(P, L, free, count, entered, ridge)
+                _cholesky_append(P, L, free, count, entered, ridge)
                 state[entered] = FREE
                 count += 1
     return count, tight, False
 
 
 @jit(inline="always")
-def _start(program, N, x, grad):
-    """grad, which holds c, becomes the gradient at x. Returns the last of rows x, or 0, and the
-    largest entry of P's diagonal."""
-    P, rows = program.P, program.rows
-    R = rows.shape[0]
-    value = 0.0
-    scale = 0.0
-    for j in range(N):
-        scale = max(scale, abs(P[j, j]))
-        if R > 0:
-            value += rows[R - 1, j] * x[j]
-        if x[j] != 0.0:
-            for i in range(N):
-                grad[i] += P[j, i] * x[j]
-    return value, scale
-
-
-@jit(inline="always")
-def _face_minimum(rows, grad, free, L, count, W, Z, multipliers):
-    """Z[-1] = minus the step of the free variables to the minimum where the first W rows stay as
-    they are, multipliers[0] = the multipliers of these rows; the rest of both is overwritten."""
-    R = rows.shape[0]
+def _face_minimum(constraints, grad, free, L, count, W, Z, multipliers):
+    """Set Z[-1] to minus the step of the free variables to the minimum at which the first W
+    constraints keep their values, and multipliers[0] to their multipliers. Overwrites the rest of
+    both."""
+    R = constraints.shape[0]
     for r in range(R + 1):
         if r < W or r == R:
             for i in range(count):
-                Z[r, i] = rows[r, free[i]] if r < R else grad[free[i]]
+                Z[r, i] = constraints[r, free[i]] if r < R else grad[free[i]]
             _forward(L, Z[r], count)
     lam, drift = multipliers[0], multipliers[1]
     _constraint_multipliers(Z, R, W, count, lam)
@@ -459,10 +446,10 @@ def _face_minimum(rows, grad, free, L, count, W, Z, multipliers):
             Z[R, i] -= lam[r] * Z[r, i]
     _backward(L, Z[R], count)
 
-    # Where P is singular that step is long: take out what leaves the constraints.
+    # If P is singular that step is long: project it onto the constraints once more.
     for r in range(W):
         for i in range(count):
-            Z[r, i] = rows[r, free[i]]
+            Z[r, i] = constraints[r, free[i]]
     _constraint_multipliers(Z, R, W, count, drift)
     for r in range(W):
         for i in range(count):
@@ -470,18 +457,17 @@ def _face_minimum(rows, grad, free, L, count, W, Z, multipliers):
 
 
 @jit(inline="always")
-def _feasible_part(program, x, free, count, way):
-    """The largest part, up to 1, of the step x[free] -= way within the bounds; the place of the
-    variable that stops it, or -1; and the change of the last of rows x by the whole step."""
-    low, high, rows = program.low, program.high, program.rows
-    R = rows.shape[0]
-    step, place = 1.0, -1
-    slope = 0.0
+def _feasible_step(program, x, free, count, descent):
+    """Largest step length <= 1 of x[free] -= step * descent within the bounds, the index in free of
+    the variable that limits it (-1: none), and the change of the last constraint by a step of 1."""
+    low, high, constraints = program.low, program.high, program.constraints
+    R = constraints.shape[0]
+    step, place, slope = 1.0, -1, 0.0
     for i in range(count):
         j = free[i]
-        move = -way[i]
+        move = -descent[i]
         if R > 0:
-            slope += rows[R - 1, j] * move
+            slope += constraints[R - 1, j] * move
         room = (low[j] if move < 0.0 else high[j]) - x[j]
         if abs(move) * step > abs(room):
             step, place = room / move, i
@@ -489,16 +475,16 @@ def _feasible_part(program, x, free, count, way):
 
 
 @jit(inline="always")
-def _most_wrong(program, x, grad, state, lam, W, least):
-    """By how much the worst multiplier of a bound has the wrong sign, if by more than least, and
-    whose it is; else least and -1."""
-    rows = program.rows
+def _worst_bound(program, x, grad, state, lam, W, least):
+    """Size and index of the bound multiplier that has the wrong sign the most; least and -1 if none
+    does by more than least."""
+    constraints = program.constraints
     worst, entered = least, -1
     for j in range(state.size):
         if state[j] == AT_BOUND:
             reduced = grad[j]
             for r in range(W):
-                reduced -= lam[r] * rows[r, j]
+                reduced -= lam[r] * constraints[r, j]
             if x[j] > program.low[j]:
                 reduced = -reduced
             if -reduced > worst:
@@ -508,7 +494,8 @@ def _most_wrong(program, x, grad, state, lam, W, least):
 
 @jit(inner=True)
 def _constraint_multipliers(Z, R, W, count, lam):
-    """lam[:W] minimises |Z[R] - lam Z[:W]| over the first count entries; W <= 2, rest 0."""
+    """Set lam[:W] to argmin |Z[R] - lam Z[:W]| over the first count entries, the rest of lam to 0;
+    W <= 2."""
     lam[:] = 0.0
     if W == 0:
         return
@@ -520,29 +507,29 @@ def _constraint_multipliers(Z, R, W, count, lam):
             b += Z[0, i] * Z[1, i]
             c += Z[1, i] * Z[1, i]
             e += Z[1, i] * Z[R, i]
-    rest = a * c - b * b
-    if W == 2 and rest > DEPENDENT * a * c:
-        lam[1] = (a * e - b * d) / rest
+    determinant = a * c - b * b
+    if W == 2 and determinant > DEPENDENT * a * c:
+        lam[1] = (a * e - b * d) / determinant
     if a > 0.0:
         lam[0] = (d - b * lam[1]) / a if W == 2 else d / a
 
 
 @jit(fastmath=LANES)
-def _join(P, L, free, count, j, ridge):
-    """Append variable j to the free ones: a new last row of L, L L' = P[free, free] + ridge I."""
+def _cholesky_append(P, L, free, count, j, ridge):
+    """Append variable j to free and its row to L, where L L' = P[free, free] + ridge I."""
     for i in range(count):
         L[count, i] = P[j, free[i]]
     _forward(L, L[count], count)
-    rest = P[j, j] + ridge
+    pivot = P[j, j] + ridge
     for i in range(count):
-        rest -= L[count, i] ** 2
-    L[count, count] = math.sqrt(max(rest, ridge))
+        pivot -= L[count, i] ** 2
+    L[count, count] = math.sqrt(max(pivot, ridge))
     free[count] = j
 
 
 @jit(inner=True)
-def _leave(L, free, count, place):
-    """Remove the free variable at this place; rotations make L triangular again."""
+def _cholesky_delete(L, free, count, place):
+    """Delete free[place] and its row of L; Givens rotations make L triangular again."""
     for i in range(place, count - 1):
         free[i] = free[i + 1]
         for j in range(i + 2):
@@ -570,7 +557,7 @@ def _forward(L, z, count):
 
 @jit(inner=True)
 def _backward(L, z, count):
-    """z = L'^-1 z."""
+    """z = L'^-1 z for the leading lower triangle of L."""
     for i in range(count - 1, -1, -1):
         z[i] /= L[i, i]
         for j in range(i):
@@ -578,19 +565,18 @@ def _backward(L, z, count):
 
 
 class _ActiveSet:
-    """Quadratic masters by `_active_set`, from where the last one ended."""
+    """Quadratic masters by `_active_set`, warm-started at the last active set."""
 
     def __init__(self):
         self.free = np.empty(0, np.intp)
         self.L = np.empty((0, 0))
-        self.count = 0
-        self.tight = False
+        self.count, self.tight = 0, False
 
-    def solve(self, program, k, x, watch=None):
-        """The program in its first k variables. Starts from a feasible x and overwrites it.
+    def solve(self, program, k, x, on_iteration=None):
+        """Solve the program in its first k variables. Starts from a feasible x, overwritten.
 
-        Some pivots at a time: in between an interrupt is heard, and watch() may say stop, which
-        is what is returned.
+        Runs at most WORK operations at a time, so that Ctrl-C is handled in between. Returns True
+        if on_iteration() asks to stop.
         """
         P = program.P
         if len(P) > self.free.size:
@@ -598,116 +584,77 @@ class _ActiveSet:
             self.L = _grown(self.L, P.shape)
         ridge = MASTER_RIDGE * max(np.abs(P.diagonal()[:k]).max(initial=0.0), LEAST_ENTRY)
         if not self.count:
-            moves = (program.low[:k] < x[:k]) & (x[:k] < program.high[:k])
-            self._factorise(np.flatnonzero(moves), P, ridge)
-        left = PIVOTS * (k + 1)
+            is_free = (program.low[:k] < x[:k]) & (x[:k] < program.high[:k])
+            self._factorise(np.flatnonzero(is_free), P, ridge)
+        left, done = PIVOTS * (k + 1), False
         tight = self.tight or not program.at_least
-        done = False
         while left > 0 and not done:
             pivots = min(left, 1 + WORK // (k * (self.count + 1)))
             self.count, tight, done = _active_set(
                 program, k, x, self.free, self.L, self.count, tight, ridge, pivots
             )
             left -= pivots
-            if not done and watch is not None and watch():
+            if not done and on_iteration is not None and on_iteration():
                 return True
         self.tight = tight and program.at_least
         return False
 
     def _factorise(self, free, P, ridge):
-        """The factor of all free variables at once, or where P is too singular one by one."""
+        """Factorise P[free, free] + ridge I; row by row if it is too singular."""
         self.count = free.size
         self.free[: free.size] = free
-        part = P[np.ix_(free, free)]
-        part.flat[:: free.size + 1] += ridge
+        block = P[np.ix_(free, free)]
+        block.flat[:: free.size + 1] += ridge
         try:
-            self.L[: free.size, : free.size] = np.linalg.cholesky(part)
+            self.L[: free.size, : free.size] = np.linalg.cholesky(block)
         except np.linalg.LinAlgError:
             for count, j in enumerate(free):
-                _join(P, self.L, self.free, count, j, ridge)
-
-    def hinge(self, A, cost, signed, a):
-        """min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and unless signed q >= 0: the
-        multipliers a, from those given, by the dual.
-
-        That is min |a A + u|^2 / 2 - sum a over 0 <= a <= cost, u >= 0; there q = a A + u.
-        """
-        n, k = A.shape
-        k = 0 if signed else k
-        u = np.maximum(-(a @ A), 0.0)
-        P = np.eye(n + k)
-        P[:n, :n] = A @ A.T
-        P[n:, :n] = A.T[:k]
-        P[:n, n:] = A[:, :k]
-        program = _Program(
-            P, c=np.repeat([-1.0, 0.0], [n, k]), rows=np.empty((0, n + k)), value=np.empty(0),
-            at_least=False, low=np.zeros(n + k), high=np.concatenate([cost, np.full(k, np.inf)]),
-        )  # fmt: skip
-        x = np.concatenate([a, u[:k]])
-        self.count = 0
-        self.solve(program, n + k, x)
-        return x[:n]
+                _cholesky_append(P, self.L, self.free, count, j, ridge)
 
 
 # -- master: OSQP ---------------------------------------------------------------------------------
 OSQP_EPS = ((1e-6, 4000), (1e-9, 20_000))  # Accuracy and steps; the second if polishing fails.
-OSQP_NEAR = 1e-6  # Variables this near to a bound, relative to the largest, keep still.
-OSQP_NOISE = 1e-3  # Variables nearer than this part of that are at the bound.
-CONSTRAINT_TOL = 1e-14  # Constraints hold to this.
-SLICE = 0.5  # Seconds of HiGHS or OSQP between two looks at interrupts.
+OSQP_NEAR = 1e-6  # Distance to a bound, relative to the largest variable, at which it is kept.
+CONSTRAINT_TOL = 1e-14  # Residual of the constraints that is rounding.
+POLL_SECONDS = 0.5  # Seconds of OSQP between two checks for Ctrl-C.
 
 
 class _Osqp:
-    """Quadratic masters by OSQP, polished, and finished by the active set."""
+    """Quadratic masters by OSQP, polished, then finished by the active set."""
 
     def __init__(self):
         try:
             import osqp
             from scipy import sparse
         except ImportError:
-            raise ImportError(
-                "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
-            ) from None
-        self.osqp = osqp
-        self.sparse = sparse
-        self.y = np.empty(0)  # the multipliers of the last problem, from which the next one starts
+            text = "master='osqp' needs OSQP: pip install osqp, or take master='active-set'"
+            raise ImportError(text) from None
+        self.osqp, self.sparse = osqp, sparse
+        self.y = np.empty(0)  # Multipliers of the last problem: a warm start.
 
-    def solve(self, program, k, x, watch=None):
-        """As in _ActiveSet, which goes on from OSQP's answer."""
-        found = self.search(program, k, x)
-        if found is not None:
-            x[:k] = _towards(x[:k], found, program.leading(k))
-        return _ActiveSet().solve(program, k, x, watch)
+    def solve(self, program, k, x, on_iteration=None):
+        """Solve the program in its first k variables; see _ActiveSet.solve."""
+        solution = self.search(program, k, x)
+        if solution is not None:
+            x[:k] = _repair_feasibility(x[:k], solution, program.leading(k))
+        return _ActiveSet().solve(program, k, x, on_iteration)
 
     def search(self, program, k, x):
-        """OSQP's own answer, or None; all that it gets is scaled.
-
-        The matrices are laid out by hand: scipy takes longer than OSQP.
-        """
-        P, c, rows, value, at_least, low, high = program.leading(k)
-        R = rows.shape[0]
+        """OSQP's own solution (k,) of the scaled program, or None if it fails."""
+        P, c, constraints, rhs, at_least, low, high = program.leading(k)
         csc = self.sparse.csc_matrix
-        size = np.abs(rows).max(axis=1, initial=0.0)
+        size = np.abs(constraints).max(axis=1, initial=0.0)
         size[size == 0] = 1.0
-        rows, value = rows / size[:, None], value / size
-
-        # Row after row below the diagonal of P is column after column above it.
-        i, j = np.tril_indices(k)
-        flat = P[i, j]
-        height = max(np.abs(flat).max(initial=0.0), np.abs(c).max(initial=0.0)) or 1.0
-        upper = csc((flat / height, j, np.cumsum(np.arange(k + 1))), (k, k))
-
-        # Each variable has a column of its entries in the rows and a 1 for its bounds.
-        entries = np.vstack([rows, np.ones(k)]).T.ravel()
-        index = np.tile(np.arange(R + 1), (k, 1))
-        index[:, R] += np.arange(k)
-        matrix = csc((entries, index.ravel(), np.arange(k + 1) * (R + 1)), (R + k, k))
-        top = np.where(np.arange(R) == R - 1, np.inf, value) if at_least else value
-        low, high = np.concatenate([value, low]), np.concatenate([top, high])
-        return self._run(upper, c / height, matrix, low, high, x[:k])
+        constraints, rhs = constraints / size[:, None], rhs / size
+        height = max(np.abs(P).max(initial=0.0), np.abs(c).max(initial=0.0)) or 1.0
+        matrix = csc(np.vstack([constraints, np.eye(k)]))
+        top = [*rhs[:-1], np.inf] if at_least else rhs
+        low, high = np.concatenate([rhs, low]), np.concatenate([top, high])
+        return self._run(csc(np.triu(P) / height), c / height, matrix, low, high, x[:k])
 
     def hinge(self, A, cost, signed, a):
-        """As in _ActiveSet, by the primal."""
+        """Multipliers a (n,) of min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and q >= 0 unless
+        signed; the given a if OSQP fails."""
         n, k = A.shape
         sparse = self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
@@ -717,12 +664,12 @@ class _Osqp:
         c = np.concatenate([np.zeros(k), cost])
         start = np.repeat([0.0, 1.0], [k, n])
         self.y = np.empty(0)
-        found = self._run(P, c, matrix, low, np.full(low.size, np.inf), start)
-        return a if found is None else np.clip(-self.y[:n], 0.0, cost)
+        solution = self._run(P, c, matrix, low, np.full(low.size, np.inf), start)
+        return a if solution is None else np.clip(-self.y[:n], 0.0, cost)
 
     def _run(self, P, c, matrix, low, high, x):
-        """The x that OSQP finds, at the first accuracy where polishing succeeds, and in self.y the
-        multipliers; None where OSQP did not find a solution, whatever the reason."""
+        """OSQP's x at the first accuracy at which polishing succeeds, or None if it finds no
+        solution; sets self.y to the multipliers."""
         solver = self.osqp.OSQP()
         status = self.osqp.SolverStatus
         y = np.zeros(low.size)
@@ -731,39 +678,38 @@ class _Osqp:
         solver.warm_start(x=x, y=y)
         for accuracy, steps in OSQP_EPS:
             solver.update_settings(eps_abs=accuracy, eps_rel=accuracy, max_iter=steps)
-            found = self._run_in_slices(solver, steps)
-            if found.info.status_val == status.OSQP_SIGINT:
+            solution = self._run_in_slices(solver, steps)
+            if solution.info.status_val == status.OSQP_SIGINT:
                 raise KeyboardInterrupt
-            if found.info.status_polish == 1:
+            if solution.info.status_polish == 1:
                 break
 
-        # Of all statuses only these come with an x that is worth mending.
+        # With all other statuses x is useless.
         usable = (
             status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
             status.OSQP_TIME_LIMIT_REACHED,
         )  # fmt: skip
-        good = found.info.status_val in usable and np.isfinite(found.x).all()
-        self.y = found.y if good else np.empty(0)
-        return found.x if good else None
+        is_valid = solution.info.status_val in usable and np.isfinite(solution.x).all()
+        self.y = solution.y if is_valid else np.empty(0)
+        return solution.x if is_valid else None
 
     def _run_in_slices(self, solver, steps):
-        """Some seconds of OSQP at a time, until it ends or has done the steps."""
-        done = 0
-        seconds = SLICE
+        """Run OSQP until it ends or has done the steps, POLL_SECONDS at a time; longer if it comes
+        to no step."""
+        done, seconds = 0, POLL_SECONDS
         while True:
             solver.update_settings(time_limit=seconds)
-            found = self._slice(solver)
-            done += found.info.iter
-            late = found.info.status_val == self.osqp.SolverStatus.OSQP_TIME_LIMIT_REACHED
-            if not late or done >= steps:
-                return found
-            if not found.info.iter:
+            solution = self._run_slice(solver)
+            done += solution.info.iter
+            is_late = solution.info.status_val == self.osqp.SolverStatus.OSQP_TIME_LIMIT_REACHED
+            if not is_late or done >= steps:
+                return solution
+            if not solution.info.iter:
                 seconds *= 2
 
     @staticmethod
-    def _slice(solver):
-        """Some seconds of OSQP. It takes Ctrl-C for itself and may lose it: where that can be had
-        the signal waits meanwhile."""
+    def _run_slice(solver):
+        """Run OSQP for a limited time with SIGINT blocked (POSIX only): it may swallow Ctrl-C."""
         if not hasattr(signal, "pthread_sigmask"):
             return solver.solve(raise_error=False)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -773,51 +719,49 @@ class _Osqp:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _towards(x, goal, program):
-    """The feasible point next to goal, an answer of OSQP; x, which is feasible, if there is none.
+def _repair_feasibility(x, solution, program):
+    """Feasible point near OSQP's solution (k,), or the feasible x (k,) if there is none.
 
-    What lacks at the constraints is made up for by variables far from their bounds.
+    Variables far from their bounds absorb the residual of the constraints.
     """
-    _, _, rows, value, at_least, low, high = program
-    goal = np.clip(goal, low, high)
-    near = OSQP_NEAR * max(np.abs(goal).max(), np.abs(x).max())
-    at_low = goal - low <= OSQP_NOISE * near
-    at_high = high - goal <= OSQP_NOISE * near
-    goal = np.where(at_low, low, np.where(at_high, high, goal))
-    if at_least and value[-1] - (rows @ goal)[-1] <= 0.0:
-        rows, value = rows[:-1], value[:-1]
-    inner = (goal - low > near) & (high - goal > near)
+    _, _, constraints, rhs, at_least, low, high = program
+    near = OSQP_NEAR * max(np.abs(solution).max(), np.abs(x).max())
+    point = np.clip(solution, low, high)
+    point = np.where(point - low <= near, low, np.where(high - point <= near, high, point))
+    if at_least and rhs[-1] - (constraints @ point)[-1] <= 0.0:
+        constraints, rhs = constraints[:-1], rhs[:-1]
+    inner = (point > low) & (point < high)
     if inner.any():
-        for _ in range(2):  # The second time mends the rounding of the first.
-            goal[inner] += np.linalg.lstsq(rows[:, inner], value - rows @ goal, rcond=None)[0]
-    kept = np.abs(value - rows @ goal).max(initial=0.0) <= CONSTRAINT_TOL
-    return goal if kept and (low <= goal).all() and (goal <= high).all() else x
+        for _ in range(2):  # The second solve removes the rounding of the first.
+            residual = rhs - constraints @ point
+            point[inner] += np.linalg.lstsq(constraints[:, inner], residual, rcond=None)[0]
+    is_met = np.abs(rhs - constraints @ point).max(initial=0.0) <= CONSTRAINT_TOL
+    return point if is_met and (low <= point).all() and (point <= high).all() else x
 
 
 MASTERS = {"auto": (_ActiveSet, _Osqp), "osqp": (_Osqp,), "active-set": (_ActiveSet,)}
 
 
 # -- masters of the hinge loss: the interior point, HiGHS -----------------------------------------
-STEPS = 200  # The interior-point method takes at most this many steps.
-LONGEST = 0.995  # Each step goes this part of the way to the boundary.
-PATIENCE = 10  # It gives up after this many steps without a smaller gap.
-HIGHS_TOL = 1e-9  # The feasibility that HiGHS aims at.
+STEPS = 200  # Maximum number of interior-point steps.
+STEP_TO_BOUNDARY = 0.995  # Fraction of the step to the boundary that is taken.
+STALLED_STEPS = 10  # Interior-point steps without a smaller gap before giving up.
+HIGHS_TOL = 1e-9  # Feasibility tolerance of HiGHS.
 
 
 class _InteriorPoint:
-    """min R(q) + cost'xi, A q >= 1 - xi, q, xi >= 0 by Mehrotra's predictor and corrector; R is
-    |q|^2 / 2 if square is 1 and sum q if it is 0. With pairs the columns -A are voters, too: the
-    second half of q, or if square, where at most one of a pair has weight, the negative part of q.
+    """min R(q) + cost'xi, A q >= 1 - xi, q, xi >= 0 by Mehrotra's predictor and corrector, where
+    R(q) is |q|^2 / 2 if square is 1 and sum q if it is 0.
 
-    The unknowns are also the slacks s of the rows, their multipliers a, and the multipliers r of xi
-    and u of q. O(n k^2) a step, and if square O(n k min(n, k)).
+    With pairs the columns of -A are voters, too: their weights are the second half of q, or its
+    negative part if square, as then at most one of a pair has weight. Further unknowns are the
+    slacks s and multipliers a of the constraints, and the multipliers r of xi and u of q.
+    O(n k^2) per step; O(n k min(n, k)) if square.
     """
 
     def __init__(self, A, cost, square, pairs):
         n, k = A.shape
-        self.A = A
-        self.cost = cost
-        self.square = square
+        self.A, self.cost, self.square = A, cost, square
         self.signed = pairs and square  # q of any sign, without a multiplier
         self.pairs = pairs and not square
         self.narrow = k <= n or not square  # the normal equations are k x k, else n x n
@@ -827,26 +771,25 @@ class _InteriorPoint:
         self.a = 0.5 * cost
         self.xi = np.full(n, 2.0)
         self.s = np.maximum(A @ self._net(), 0.0) + 1.0
-        self.count = 2 * n + (0 if self.signed else size)  # products that go to 0
+        self.count = 2 * n + (0 if self.signed else size)  # number of complementary products
 
-    def solve(self, watch):
-        """The multipliers a and the weights q. watch(a, q) is asked after every step whether to
-        stop."""
-        with np.errstate(all="ignore"):  # What is not finite ends it.
+    def solve(self, on_iteration):
+        """Multipliers a (n,) and weights q. Stops if on_iteration(a, q) returns True."""
+        with np.errstate(all="ignore"):  # An iterate that is not finite ends the method.
             for _ in range(STEPS):
-                if not self._factorise() or not self._advance() or watch(self.a, self.q):
+                if not self._factorise() or not self._advance() or on_iteration(self.a, self.q):
                     break
         return self.a, self.q
 
     def _factorise(self):
-        """Step 1: residuals of the constraints and the factor of the normal equations; False where
-        there is none."""
+        """Step 1: residuals of the constraints and Cholesky factor of the normal equations. Return
+        False if the factorisation fails."""
         from scipy.linalg import cho_factor
 
         A, a, q, u, k = self.A, self.a, self.q, self.u, self.A.shape[1]
         self.r = self.cost - a
-        self.lack = 1.0 - A @ self._net() - self.xi + self.s
-        self.rest = u + self._both(a @ A) - (q if self.square else 1.0)
+        self.primal_residual = 1.0 - A @ self._net() - self.xi + self.s
+        self.dual_residual = u + self._both(a @ A) - (q if self.square else 1.0)
         self.inverse = np.zeros(k) if self.signed else 1.0 / q
         self.E = u * self.inverse + self.square
         self.d = 1.0 / (self.s / a + self.xi / self.r)
@@ -866,41 +809,41 @@ class _InteriorPoint:
         return True
 
     def _advance(self):
-        """Steps 2 to 4; False, and nothing is changed, where the next point is none."""
+        """Steps 2 to 4. Return False, and change nothing, if the next iterate is invalid."""
         a, xi, s, r, q, u = self.a, self.xi, self.s, self.r, self.q, self.u
 
-        # Step 2: the predictor, and how far it would bring the products down.
-        mean = (a @ s + r @ xi + u @ q) / self.count
+        # Step 2: the predictor, and the mean of the products behind it.
+        mu = (a @ s + r @ xi + u @ q) / self.count
         change = self._direction(-a * s, -r * xi, -u * q)
         da, dxi, ds, dr, dq, du = change
-        t = self._longest(change)
+        t = self._step_length(change)
         left = (a + t * da) @ (s + t * ds) + (r + t * dr) @ (xi + t * dxi)
         left += (u + t * du) @ (q + t * dq)
 
-        # Step 3: the corrector, towards equal products of that size.
-        goal = mean * (left / self.count / mean) ** 3
+        # Step 3: the corrector, towards equal products.
+        mu_target = mu * (left / self.count / mu) ** 3
         change = self._direction(
-            goal - a * s - da * ds, goal - r * xi - dr * dxi, goal - u * q - dq * du
+            mu_target - a * s - da * ds, mu_target - r * xi - dr * dxi, mu_target - u * q - dq * du
         )
 
         # Step 4: the step, if all stays positive and finite.
-        t = LONGEST * self._longest(change)
+        t = STEP_TO_BOUNDARY * self._step_length(change)
         after = [z + t * dz for z, dz in zip((a, xi, s, r, q, u), change, strict=True)]
         after[3] = self.cost - after[0]
-        if not all((z > 0.0).all() for z in (after[:4] if self.signed else after)):
-            return False
-        if not all(np.isfinite(z).all() for z in after):
+        is_positive = all((z > 0.0).all() for z in (after[:4] if self.signed else after))
+        if not (is_positive and all(np.isfinite(z).all() for z in after)):
             return False
         self.a, self.xi, self.s, self.r, self.q, self.u = after
         return True
 
-    def _direction(self, to_a, to_r, to_u):
-        """Changes of a, xi, s, r, q and u that change the products a s, r xi and u q like that."""
+    def _direction(self, rhs_a, rhs_r, rhs_u):
+        """Newton steps of a, xi, s, r, q and u for these right-hand sides of the complementarity
+        equations a s, r xi and u q."""
         from scipy.linalg import cho_solve
 
         A, E, F, d, k = self.A, self.E, self.F, self.d, self.A.shape[1]
-        t = to_a / self.a - to_r / self.r + self.lack
-        b = self._both((d * t) @ A) + self.rest + to_u * self.inverse
+        t = rhs_a / self.a - rhs_r / self.r + self.primal_residual
+        b = self._both((d * t) @ A) + self.dual_residual + rhs_u * self.inverse
         w = b[:k] / E[:k] - b[k:] / E[k:] if self.pairs else b / E
         if self.narrow:
             v = cho_solve(self.factor, F * w, check_finite=False)
@@ -915,113 +858,67 @@ class _InteriorPoint:
             dq = np.concatenate([
                 np.where(up, large[:k], v + large[k:]), np.where(up, large[:k] - v, large[k:]),
             ])  # fmt: skip
-        ds = (to_a - self.s * da) / self.a
-        dxi = (to_r + self.xi * da) / self.r
-        du = (to_u - self.u * dq) * self.inverse
+        ds = (rhs_a - self.s * da) / self.a
+        dxi = (rhs_r + self.xi * da) / self.r
+        du = (rhs_u - self.u * dq) * self.inverse
         return da, dxi, ds, -da, dq, du
 
-    def _longest(self, change):
-        """The longest step, up to 1, at whose end nothing is negative."""
+    def _step_length(self, change):
+        """Longest step, at most 1, at whose end nothing is negative."""
         unknowns = (self.a, self.xi, self.s, self.r, self.q, self.u)
         bounded = [*zip(unknowns, change, strict=True)][: 4 if self.signed else 6]
         return 1.0 / max(1.0, *(float(np.max(-dz / z)) for z, dz in bounded))
 
     def _net(self):
-        """The weights of the columns of A, less those of -A."""
+        """Weights of the columns of A minus those of -A, (k,)."""
         k = self.A.shape[1]
         return self.q[:k] - self.q[k:] if self.pairs else self.q
 
     def _both(self, v):
+        """Values (k,) of the columns of A, followed by those of -A if there are pairs."""
         return np.concatenate([v, -v]) if self.pairs else v
 
 
-class _Highs:
-    """max sum a, 0 <= a <= cost, columns a <= 1: LPBoost's dual, kept warm by highspy where that is
-    installed. Whatever the status of an answer is, the certificate tells what it is worth."""
+def _solve_dual(A, cost):
+    """Weights q (k,) and multipliers a (n,) of max sum a, 0 <= a <= cost, A a <= 1, by HiGHS.
 
-    def __init__(self, cost):
-        self.cost = cost
-        self.columns = np.empty((0, cost.size))
-        try:
-            import highspy
-        except ImportError:
-            self.solver = None
-            return
-        n = cost.size
-        self.status = highspy.HighsModelStatus
-        self.solver = highspy.Highs()
-        options = {
-            "output_flag": False, "threads": 1, "presolve": "off",
-            "primal_feasibility_tolerance": HIGHS_TOL, "dual_feasibility_tolerance": HIGHS_TOL,
-        }  # fmt: skip
-        for option, setting in options.items():
-            self.solver.setOptionValue(option, setting)
-        self.solver.addVars(n, np.zeros(n), cost)
-        self.solver.changeColsCost(n, np.arange(n, dtype=np.int32), -np.ones(n))
+    That is the dual of LPBoost over k voters with the margins A (k, n).
+    """
+    from scipy.optimize import linprog
 
-    def add(self, columns):
-        """Take in columns, (some, n); returns the weights q of all columns and a."""
-        if self.solver is None:
-            return self._cold(columns)
-        k = len(columns)
-        where, index = np.nonzero(columns)
-        starts = np.searchsorted(where, np.arange(k)).astype(np.int32)
-        self.solver.addRows(
-            k, np.full(k, -np.inf), np.ones(k), index.size, starts, index.astype(np.int32),
-            columns[where, index],
-        )  # fmt: skip
-        self._run()
-        solution = self.solver.getSolution()
-        return -np.array(solution.row_dual), np.array(solution.col_value)
-
-    def _run(self):
-        """To the end, some seconds at a time, so that an interrupt is heard in between; without
-        presolve HiGHS goes on from where it stopped."""
-        while True:
-            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + SLICE)
-            self.solver.run()
-            if self.solver.getModelStatus() != self.status.kTimeLimit:
-                return
-
-    def _cold(self, columns):
-        from scipy.optimize import linprog
-
-        self.columns = np.vstack([self.columns, columns])
-        found = linprog(
-            -np.ones(self.cost.size), self.columns, np.ones(len(self.columns)),
-            bounds=np.column_stack([np.zeros(self.cost.size), self.cost]), method="highs",
-            options={"primal_feasibility_tolerance": HIGHS_TOL,
-                     "dual_feasibility_tolerance": HIGHS_TOL},
-        )  # fmt: skip
-        if found.x is None:
-            raise RuntimeError(
-                "LPBoost: scipy's linprog found no solution of the master problem, status "
-                f"{found.status} ({found.message}); pip install highspy, or scale C or the weights"
-            )
-        return -found.ineqlin.marginals, found.x
+    names = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+    bounds = np.column_stack([np.zeros(cost.size), cost])
+    solution = linprog(
+        -np.ones(cost.size), A, np.ones(len(A)), bounds=bounds, method="highs",
+        options=dict.fromkeys(names, HIGHS_TOL),
+    )  # fmt: skip
+    if solution.x is None:
+        raise RuntimeError(
+            "LPBoost: scipy's linprog found no solution of the master problem, status "
+            f"{solution.status} ({solution.message}); scale C or the weights"
+        )
+    return -solution.ineqlin.marginals, solution.x
 
 
 # -- voters ---------------------------------------------------------------------------------------
 GENERATED = ("stumps", "rbf", "linear-functions", "linear-classifiers")  # The kinds made from X.
-GRAM_CELLS = 2**18  # Products of all stumps come at most this many at a time, or in one row.
+GRAM_CELLS = 2**18  # Products of stumps per chunk of the Gram matrix, at least one row.
 
 
 class _Pool:
-    """Voters, and the rows they are to vote on. In memory these have labels y and weights; what is
-    known of them anywhere is n, the total of the weights and the weight of one class less that of
-    the other, and whether all weights are equal."""
+    """Voters and the rows on which they vote: labels y (n,) and weights (n,), their number n, their
+    total weight, the weight of class +1 minus that of class -1 (lean), and is_even, True if all
+    weights are equal. Row blocks have no y and no weight."""
 
     def __init__(self, y, weight):
-        self.y = y
-        self.weight = weight
-        self.n = weight.size
+        self.y, self.weight, self.n = y, weight, weight.size
         self.total = weight.sum()
         self.lean = weight @ y
         self.is_even = bool(weight.min() == weight.max())
 
     def figures(self, w, constant, scale):
-        """First and second moment of the margins, which are y (H w) / scale or, if there is a
-        constant, y constant / scale; and the margins."""
+        """First and second moment of the margins y (H w) / scale, or y constant / scale if there is
+        a constant; and the margins (n,)."""
         g = self.y * constant if constant else self.margins(w)
         g /= scale
         first = float(np.average(g, weights=self.weight))
@@ -1036,7 +933,7 @@ class _Pool:
 
 
 class _Stumps(_Pool):
-    """Decision stumps on binned rows: +1 above the cut, else -1; feature after feature."""
+    """Decision stumps on binned rows: +1 above the cut, else -1; feature by feature."""
 
     def __init__(self, X, y, weight, n_thresholds):
         super().__init__(y, weight)
@@ -1051,8 +948,7 @@ class _Stumps(_Pool):
         low, high = low[self.used, None], high[self.used, None]
         with np.errstate(all="ignore"):  # Cuts at infinity are as good as none.
             cuts = low + (high - low) * np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        self.shape = cuts.shape
-        self.size = cuts.size
+        self.shape, self.size = cuts.shape, cuts.size
         self.features = np.repeat(self.used, n_thresholds)
         self.cuts = cuts.ravel()
 
@@ -1068,15 +964,15 @@ class _Stumps(_Pool):
         return np.array([self._products(None, False, k, bool(up)) for k, up in enumerate(above, j)])
 
     def edges(self, a=None):
-        """A'a of the base voters; a is the weights if it is None."""
+        """Edges A'a of the base voters, (base,); a is the weights if it is None."""
         return self._products(a, True)
 
     def balance(self):
-        """H'v, where v are the weights of the rows."""
+        """H'v (base,) for the weights v of the rows."""
         return self._products(None, False)
 
     def gram(self, j, balance, out):
-        """out = H'(v h_j): from the rows of the lighter side of h_j."""
+        """out (base,) = H'(v h_j), summed over the rows on the lighter side of h_j."""
         above = bool(balance[j] <= 0)
         np.multiply(self._products(None, False, j, above), 2.0, out=out)
         out -= balance
@@ -1096,14 +992,14 @@ class _Stumps(_Pool):
         return K
 
     def margins(self, w):
-        """y (H w), a new array."""
+        """Margins y (H w), a new array (n,)."""
         out = np.empty(self.n)
         _stump_sum(self.bins, self._table(w), out)
         out *= self.y
         return out
 
     def _table(self, w):
-        """What the vote adds for each bin of each feature."""
+        """Sum of the weighted votes of a feature's stumps for each of its bins, (d, bins)."""
         w = w.reshape(self.shape)
         table = np.zeros((self.shape[0], self.shape[1] + 1))
         table[:, 1:] = 2.0 * np.cumsum(w, axis=1)
@@ -1115,21 +1011,18 @@ class _Stumps(_Pool):
         features, cuts = np.divmod(chosen, self.shape[1])
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
-    def differing(self):
-        """What a row is to the voters, with its label: equal rows are equal here."""
-        return np.column_stack([self.y > 0.0, self.bins])
-
     def kinds(self):
-        """A number for each voter, the same for those that are equal: no row between the cuts."""
-        rows = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
-        rows[np.arange(self.shape[0]), self.bins] = True
-        rows[:, 0] = True
-        return np.cumsum(rows[:, :-1]) - 1
+        """Number of the kind of each base voter, (base,): stumps without rows between their cuts
+        are equal and of one kind."""
+        is_used = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
+        is_used[np.arange(self.shape[0]), self.bins] = True
+        is_used[:, 0] = True
+        return np.cumsum(is_used[:, :-1]) - 1
 
 
 @jit(nogil=True)
 def _bin(X, used, cuts, bins):
-    """bins[i, f] = number of cuts of feature used[f] that are below X[i, used[f]].
+    """bins[i, f] = number of cuts of feature used[f] below X[i, used[f]].
 
     The cuts lie at equal steps: a division finds the bin, comparisons undo its rounding.
     """
@@ -1158,20 +1051,18 @@ def _stump_sum(bins, table, out):
 
 @jit(nogil=True)
 def _stump_outputs(X, features, thresholds, signs, out):
-    """out[i, k] = the sign of stump k where X[i] is above its threshold, else less the sign."""
+    """out[i, k] = signs[k] if X[i] is above the threshold of stump k, else -signs[k]."""
     for k in range(features.size):
         for i in range(X.shape[0]):
             out[i, k] = signs[k] if X[i, features[k]] > thresholds[k] else -signs[k]
 
 
 class _Outputs(_Pool):
-    """Any voters, by the matrix of their outputs and, if they are kernels, their centres."""
+    """Voters given by the matrix H (n, base) of their outputs; kernels have centres."""
 
     def __init__(self, H, y, weight, centres=None):
         super().__init__(y, weight)
-        self.H = H
-        self.size = H.shape[1]
-        self.centres = centres
+        self.H, self.size, self.centres = H, H.shape[1], centres
 
     def edges(self, a=None):
         return ((self.weight if a is None else a) * self.y) @ self.H
@@ -1194,15 +1085,12 @@ class _Outputs(_Pool):
     def columns(self, chosen):
         return self.H.T[chosen]
 
-    def differing(self):
-        return np.arange(self.n)[:, None]  # rarely equal, and long to compare
-
     def kinds(self):
         return np.arange(self.size)
 
 
 def _kernel_outputs(X, centres, gamma, kind):
-    """exp(-gamma |x - c|^2), or for linear classifiers under a Gaussian posterior its F."""
+    """Gaussian kernel (n, centres); F of it if the voters are linear classifiers."""
     H = rbf(X, centres, gamma)
     if kind == "linear-classifiers":
         from scipy.special import erf
@@ -1212,13 +1100,13 @@ def _kernel_outputs(X, centres, gamma, kind):
 
 
 def _columns(pool, chosen):
-    """y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
+    """Margins y_i h_j(x_i) of the chosen voters j, (chosen, n)."""
     signs = np.where(chosen < pool.size, 1.0, -1.0)[:, None] * pool.y
     return signs * pool.columns(chosen % pool.size)
 
 
 def _net(pool, chosen, q):
-    """The weights of the base voters, less those of their complements."""
+    """Weights of the base voters minus those of their complements, (base,)."""
     signs = np.where(chosen < pool.size, 1.0, -1.0)
     return np.bincount(chosen % pool.size, signs * q, minlength=pool.size)
 
@@ -1248,7 +1136,7 @@ def scale_gamma(X, weight):
 
 
 # -- helpers --------------------------------------------------------------------------------------
-LIMIT_TOL = 1e-6  # A limit of C is passed by this part.
+LIMIT_TOL = 1e-6  # Fraction by which a recommended C exceeds its limit.
 
 
 def _are_voters(v):
@@ -1258,40 +1146,29 @@ def _are_voters(v):
 
 
 def _member(voter):
-    """A voter of the list and the columns of X that are for it, None for all."""
+    """A voter of the list and its columns of X, None for all."""
     return voter if isinstance(voter, tuple) and len(voter) == 2 else (voter, None)
 
 
-class _Frame:
-    """Shape and names of a frame, with zeros for its values: what `_check_X` may look at."""
-
-    def __init__(self, frame):
-        self.columns = frame.columns
-        self.shape = frame.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros(self.shape)
-
-
-def _part(X, rows):
+def _take(X, rows):
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _grown(array, shape):
-    """The array in the corner of a larger one."""
+    """Copy of the array in the corner of a larger one of zeros."""
     larger = np.zeros(shape)
     larger[tuple(slice(size) for size in array.shape)] = array
     return larger
 
 
 def _rounded(limit, up=False):
-    """Six digits of a limit that can be used as they are printed: on its safe side."""
+    """Six digits of a limit, rounded to its safe side."""
     way = decimal.Context(6, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
     return f"{float(way.create_decimal_from_float((1.0 + LIMIT_TOL) * limit if up else limit)):.6g}"
 
 
 def _kl_inverse(p, bound, up):
-    """The largest r >= p, or the smallest r <= p, with kl(p | r) <= bound, by bisection."""
+    """Largest r >= p (up), or smallest r <= p, with kl(p | r) <= bound, by bisection."""
     inner, outer = p, 1.0 if up else 0.0
     for _ in range(60):
         r = 0.5 * (inner + outer)
@@ -1630,15 +1507,22 @@ class _Nested(_Estimator):
 # <<< shared: nested
 
 
-# -- estimators: what the five methods share ------------------------------------------------------
-VISIBLE = 1e-6  # n_columns_ counts weights above this part of their sum.
-VOTE_ROWS = 4096  # This many rows vote at a time.
-CELLS = 1_000_000  # A thread has at least this many cells of X, or of the outputs of members.
-MU_TOL = 1e-12  # A mu above its limit by no more than this part is at it.
+# -- estimators: the base class of the five methods -----------------------------------------------
+VISIBLE = 1e-6  # n_columns_ counts weights above this fraction of their sum.
+VOTE_ROWS = 4096  # Rows per chunk of a prediction.
+CELLS_PER_THREAD = 1_000_000  # Cells of X, or of members' outputs, that pay for starting a thread.
+MU_TOL = 1e-12  # Fraction by which mu may exceed its limit: rounding.
 BETTER = "pass better voters"
 VOTERS = f"one of {', '.join(GENERATED)}, votes, a list of fitted classifiers or a callable"
 RULE_TYPES[VOTERS] = _are_voters
-GENERATION_RULES = {
+RULES = {
+    "voters": VOTERS,
+    "voting": "one of 'hard', 'soft'",
+    "n_thresholds": "an integer from 1 to 255",
+    "gamma": "'scale' or a finite number > 0",
+    "eps": "a number > 0",
+}
+GENERATION_RULES = RULES | {
     "complements": "one of None, True, False",
     "max_columns": "None or an integer >= 1",
 }
@@ -1646,56 +1530,50 @@ MASTER_RULES = {"master": "one of 'auto', 'osqp', 'active-set'"}
 
 
 class _Vote(_Nested):
-    """What the five methods share: the pool of voters, the report, the vote and its bounds.
+    """Pool of voters, fit, vote, report and risk bounds of the five methods.
 
     Parameters
     ----------
     voters : "stumps", "rbf", "linear-functions", "linear-classifiers", "votes", list or callable
-        Pool to choose from. "stumps": `n_thresholds` for each feature. "rbf": exp(-gamma |x - c|^2)
-        at the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
+        Pool to choose from. "stumps": `n_thresholds` per feature. "rbf": exp(-gamma |x - c|^2) at
+        the training rows c. "linear-functions" and "linear-classifiers": the paper's continuous
         sets, Gaussians around the images of the training rows under that kernel. "votes": the
         columns of X are the voters' outputs. A list of fitted classifiers of two classes, whose
         second class stands for the second class here, or pairs (classifier, its columns of X); a
-        frame goes to them as it is, with the columns they were fitted with. A callable gets X and
-        returns the voters' outputs, (n, voters).
+        frame is passed to them unchanged, with the columns they were fitted with. A callable gets X
+        and returns the voters' outputs, (n, voters).
     voting : "hard" or "soft"
-        What voters that are not generated put out: labels or votes from -1 to 1, or probabilities
-        p of the second class, which count as votes 2 p - 1.
+        Outputs of voters that are not generated: "hard" means labels or votes from -1 to 1, "soft"
+        probabilities p of the second class, which count as votes 2 p - 1.
     n_thresholds : int from 1 to 255
-        Stumps for each feature, at equal steps between its smallest and largest value.
+        Stumps per feature, at equal steps between its smallest and largest value.
     gamma : "scale" or float > 0
         Width of the kernel; "scale" is 1 / (d * variance of X).
     complements : None or bool
-        Whether -h is a voter wherever h is; None: yes, but only for generated voters.
+        If True, -h is a voter if h is; None: only for generated voters.
     eps : float > 0
         Target for `residual_`.
     max_columns : None or int >= 1
-        Most voters to take in; None: no limit. The vote is valid whenever it stops.
+        Maximum number of chosen voters; None: no limit. The vote is valid whenever it stops.
     master : "auto", "osqp" or "active-set"
         Solver of the master problems; all end at the same certified optimum. "auto": the active
-        set, and OSQP where it does not reach eps.
+        set, then OSQP if it does not reach eps.
     class_weight : None, "balanced" or dict
-        Factors of the weights of the rows by class; "balanced" gives the classes the same weight.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
+        weight.
     n_jobs : None or int
-        Threads for stumps, in fit and prediction; None: 1, -1: as many as there are processors.
-        Small data take fewer.
+        Maximum number of threads for stumps, in fit and prediction; None means 1, -1 all
+        processors. Small data use fewer.
     verbose : int
-        1 prints one line after every iteration, and before the first what row blocks will cost.
+        1 prints one line after every iteration, and before the first the cost of row blocks.
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops. There self is
         the vote so far: self.score(X_valid, y_valid) serves to stop early.
     """
 
-    _param_rules = {
-        "voters": VOTERS,
-        "voting": "one of 'hard', 'soft'",
-        "n_thresholds": "an integer from 1 to 255",
-        "gamma": "'scale' or a finite number > 0",
-        "eps": "a number > 0",
-    }
-    _raw = False  # whether the weights do not sum to 1
-    _row_variables = False  # whether the program has a variable for each row
-    _passes = "an iteration takes 1 pass"  # over what blocks keep
+    _raw = False  # True if the weights do not sum to 1.
+    _row_variables = False  # True if the program has a variable for each row.
+    _passes = "an iteration takes 1 pass"  # over the bins that blocks store
 
     @property
     def tol(self):
@@ -1707,9 +1585,9 @@ class _Vote(_Nested):
         """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice.
 
         CqBoost, MDBoost and MinCq over stumps also take row blocks in place of X and y. These read
-        X three times, the bins of its cells once an iteration, and get no `example_weights_`.
+        X three times, the bins of its cells once per iteration, and get no `example_weights_`.
 
-        `independent_voters=True` says that the voters do not depend on these rows, for instance
+        `independent_voters=True` states that the voters do not depend on these rows, for instance
         classifiers that were fitted on others: only then `pac_bayes_bound` is a guarantee.
         """
         self._check_params()
@@ -1719,29 +1597,25 @@ class _Vote(_Nested):
             X, y, weight = self._check_fit(X, y, sample_weight)
             present = weight > 0
             is_whole = self._generates and present.all()
-            rows = (X, y, weight) if is_whole else (_part(X, present), y[present], weight[present])
+            rows = (X, y, weight) if is_whole else (_take(X, present), y[present], weight[present])
             pool = self._make_pool(*rows)
         self.trace_ = []
         with pool:
             self._check_pool(pool)
 
-            # The method itself: the voters taken in, their weights and the example weights.
+            # The method itself: the chosen voters, their weights and the example weights.
             chosen, q, a = self._learn(pool)
             self.n_generated_ = chosen.size
-            self._keep_vote(pool, chosen, q)
-            figures = pool.figures(_net(pool, chosen, q), self.constant_, self.total_)
-            advice = self._advice(pool) if self.constant_ else None
-        if advice:
-            majority = self.classes_[int(self.constant_ > 0)]
-            warnings.warn(
-                f"{type(self).__name__}: no voter has a weight at the optimum for C={self.C:g}, so "
-                f"the majority class {majority} is predicted; {advice}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._set_vote(pool, chosen, q)
+            statistics = pool.figures(_net(pool, chosen, q), self.constant_, self.total_)
+            if self.constant_ and (advice := self._advice(pool)):
+                majority = self.classes_[int(self.constant_ > 0)]
+                text = f"no voter has a weight at the optimum for C={self.C:g}, so the majority"
+                text = f"{type(self).__name__}: {text} class {majority} is predicted; {advice}"
+                warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
-        # The figures of the vote, and the certificate.
-        self.first_moment_, self.second_moment_, g = figures
+        # The statistics of the vote, and the certificate.
+        self.first_moment_, self.second_moment_, g = statistics
         self.n_columns_ = int((q > VISIBLE * q.sum()).sum())
         if g is not None:
             self.example_weights_ = np.zeros(y.size)
@@ -1764,41 +1638,37 @@ class _Vote(_Nested):
         n = X.shape[0]
 
         def vote(i):
-            return self._member_outputs(_part(X, slice(i, i + VOTE_ROWS))) @ self.weights_
+            return self._member_outputs(_take(X, slice(i, i + VOTE_ROWS))) @ self.weights_
 
-        threads = min(self._threads(), n * self.weights_.size // CELLS)
+        threads = min(self._threads(), n * self.weights_.size // CELLS_PER_THREAD)
         if threads < 2 or self.voters != "stumps":
             return np.concatenate([vote(i) for i in range(0, n, VOTE_ROWS)])
         with ThreadPoolExecutor(threads) as pool:
             return np.concatenate([*pool.map(vote, range(0, n, VOTE_ROWS))])
 
     def margins(self, X, y):
-        """y times the vote, in [-1, 1]; for weights that do not sum to 1, divided by their sum."""
+        """y times the vote, in [-1, 1]; divided by the sum of the weights if that is not 1."""
         decision = self.decision_function(X)
         return np.where(self._encode_labels(y, decision.size), decision, -decision) / self.total_
 
     def c_bound(self):
-        """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 where mu_1 <= 0."""
-        if self.first_moment_ <= 0:
-            return 1.0
-        return 1.0 - self.first_moment_**2 / self.second_moment_
+        """C-bound of the training rows: 1 - mu_1^2 / mu_2; 1 if mu_1 <= 0."""
+        first, second = self.first_moment_, self.second_moment_
+        return 1.0 - first**2 / second if first > 0 else 1.0
 
     def pac_bayes_bound(self, delta=0.05):
-        """The risk is below this with probability 1 - delta over the training sample.
+        """Bound on the risk that holds with probability 1 - delta over the training sample.
 
-        The least of Theorem 2, with the inverse of kl in place of its square roots, and twice
-        the bound of the Gibbs risk that is part of it. NaN, and a warning with the reason, where
-        it would not hold: `fit` has to know that the voters do not depend on the rows.
+        The least of Theorem 2, with the inverse of kl in place of its square roots, and twice the
+        bound of the Gibbs risk in it. NaN, with a warning that names the reason, if no bound holds:
+        only fit(independent_voters=True) states that the voters do not depend on the rows.
         """
-        if not 0 < delta <= 1:
-            raise ValueError(f"{type(self).__name__}: delta must be in (0, 1], got {delta!r}")
+        self._require(0 < delta <= 1, f"delta must be in (0, 1], got {delta!r}")
         if reason := self._no_bound():
-            warnings.warn(
-                f"{type(self).__name__}: no PAC-Bayes bound: {reason}; it takes rows of equal "
-                "weight and voters from -1 to 1 that do not depend on the rows, which "
-                "fit(X, y, independent_voters=True) vouches for",
-                stacklevel=2,
-            )
+            needs = "it takes rows of equal weight and voters from -1 to 1 that do not depend on"
+            needs += " the rows, which fit(X, y, independent_voters=True) vouches for"
+            text = f"{type(self).__name__}: no PAC-Bayes bound: {reason}; {needs}"
+            warnings.warn(text, stacklevel=2)
             return math.nan
         if self.constant_:
             return 1.0  # The vote is no mixture of the voters.
@@ -1813,7 +1683,7 @@ class _Vote(_Nested):
         return min(bound, 2.0 * gibbs, 1.0)
 
     def _no_bound(self):
-        """Why there is no PAC-Bayes bound, or None."""
+        """Reason why there is no PAC-Bayes bound, or None."""
         if not self.n_examples_:
             return "the rows have unequal weights"
         if self.voters == "linear-functions":
@@ -1823,7 +1693,7 @@ class _Vote(_Nested):
         return None if self.independent_voters_ else "the voters may depend on the rows"
 
     def facts(self):
-        """Figures of the fit that a report should show; a bound that is none tells why."""
+        """Statistics of the fit for a report; the name of a missing bound contains the reason."""
         reason = self._no_bound()
         bound = math.nan if reason else self.pac_bayes_bound()
         return {
@@ -1837,12 +1707,25 @@ class _Vote(_Nested):
         """KL(Q|P): uniform prior on a finite pool; a unit Gaussian at 0 for the continuous sets."""
         if self.voters in ("linear-functions", "linear-classifiers"):
             return 0.5  # half the squared norm of the centres, which is 1 for this kernel
-        share = self._posterior()
-        return float(share @ np.log(share * self.n_voters_))
+        posterior = self._posterior()
+        return float(posterior @ np.log(posterior * self.n_voters_))
 
     def _posterior(self):
-        """The positive probabilities of voters."""
+        """Positive probabilities of the voters."""
         return self.weights_ / self.weights_.sum()
+
+    def _learn(self, pool):
+        """Chosen voters, their weights and the example weights, by column generation."""
+        edges = self._both(pool.edges() / pool.total)  # sums of whole weights are exact
+        best = edges[_entering_voter(edges, np.zeros(edges.size, np.bool_))]
+        terms = _Terms(*map(float, self._terms(best, pool.total, pool.n)))
+
+        def on_iteration(objective, gap, chosen, q):
+            stop = self._report_iteration(objective, gap, pool, chosen, q)
+            return stop or self.residual_ <= self.eps
+
+        masters = MASTERS[self.master]
+        return _column_generation(pool, edges, terms, masters, self.max_columns, on_iteration)
 
     # The pool.
     @property
@@ -1857,7 +1740,7 @@ class _Vote(_Nested):
         if not self._generates:
             return _Outputs(self._given_outputs(X), y, weight)
         if self.voters == "stumps":
-            threads = max(1, min(self._threads(), X.size // CELLS))
+            threads = max(1, min(self._threads(), X.size // CELLS_PER_THREAD))
             if threads > 1 and __package__:
                 with suppress(ImportError):  # A file that stands alone has one thread.
                     on_threads = import_module(".rows.stumps", __package__).ThreadStumps
@@ -1868,30 +1751,33 @@ class _Vote(_Nested):
         return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), y, weight, centres=X)
 
     def _check_pool(self, pool):
-        """Set what is known of the voters; there has to be one."""
+        """Set the number of voters and the majority. Raise ValueError if there is no voter."""
         self.n_voters_ = pool.size * (1 + self._complemented)
         self.majority_ = 1.0 if pool.lean >= 0 else -1.0
-        if not pool.size:
-            raise ValueError(
-                f"{type(self).__name__}: all {self.n_features_in_} feature(s) are constant, which "
-                "leaves no stumps; pass other features or a list of voters"
-            )
+        constant = f"all {self.n_features_in_} feature(s) are constant, which leaves no stumps"
+        self._require(pool.size, f"{constant}; pass other features or a list of voters")
+
+    def _feasible_mu(self, limit, meaning):
+        """mu, at most its limit. Raise ValueError if it is larger by more than rounding."""
+        advice = f"choose mu in (0, {_rounded(limit)}]" if limit > 0 else BETTER
+        text = f"mu={self.mu:g} is infeasible: {meaning} {limit:.6g} on these rows; {advice}"
+        self._require(limit >= (1.0 - MU_TOL) * self.mu, text)
+        return min(self.mu, limit)
 
     def _both(self, base):
-        """Values of all voters from those of the base voters."""
+        """Values of all voters from those of the base voters, a new array."""
         return np.concatenate([base, -base]) if self._complemented else base.copy()
 
     def _check_X(self, X, fitting=False):
-        """As in all methods; but a frame goes to given voters as it is, texts and all."""
+        """X as a matrix of numbers; a frame for given voters stays as it is, texts included."""
         if self._generates or not hasattr(X, "iloc"):
             return super()._check_X(X, fitting)
-        super()._check_X(_Frame(X), fitting)
+        super()._check_X(type(X)(np.zeros(X.shape), columns=X.columns), fitting)
         return X
 
     def _given_outputs(self, X, members=None):
-        """Outputs of voters that are not generated, (n, voters), from -1 to 1: of all of them or
-        of the members with these numbers."""
-        who = type(self).__name__
+        """Outputs from -1 to 1 of voters that are not generated, (n, voters); of those with the
+        indices `members` only, if these are given."""
         soft = self.voting == "soft"
         if isinstance(self.voters, (list, tuple)):
             members = range(len(self.voters)) if members is None else members
@@ -1899,28 +1785,23 @@ class _Vote(_Nested):
         else:
             H = X if isinstance(self.voters, str) else self.voters(X)
             H = np.array(H, dtype=np.float64, order="C")
-            if H.ndim != 2 or H.shape[0] != X.shape[0] or not H.shape[1]:
-                raise ValueError(
-                    f"{who}: voters must return a matrix with a row for each of {X.shape[0]} "
-                    f"rows of X and a column for each voter, got shape {H.shape}"
-                )
+            text = f"voters must return a matrix with {X.shape[0]} rows and a column per voter"
+            is_valid = H.ndim == 2 and H.shape[0] == X.shape[0] and H.shape[1] > 0
+            self._require(is_valid, f"{text}, got shape {H.shape}")
             H = H if members is None else H[:, members]
         low = 0.0 if soft else -1.0
-        bad = np.argwhere(~((H >= low) & (H <= 1.0)))
-        if bad.size:
+        for i, j in np.argwhere(~((H >= low) & (H <= 1.0)))[:1]:
             kind = "probabilities from 0 to 1" if soft else "votes from -1 to 1"
-            i, j = bad[0]
-            raise ValueError(
-                f"{who}: voting={self.voting!r} takes {kind}, got {H[i, j]} in row {i} of voter {j}"
-            )
+            text = f"voting={self.voting!r} takes {kind}, got {H[i, j]} in row {i} of voter {j}"
+            self._require(False, text)
         return 2.0 * H - 1.0 if soft else H
 
     def _list_output(self, X, k):
-        """Labels -1 and 1 of voter k of the list, or its probabilities of the second class."""
+        """Labels -1 and 1 of voter k of the list, or its probabilities of class 2, (n,)."""
         soft = self.voting == "soft"
         voter, columns = _member(self.voters[k])
 
-        # The columns that this voter knows, as a frame or as a matrix.
+        # The columns of this voter, as a frame or as a matrix.
         names = getattr(voter, "feature_names_in_", None)
         if columns is not None:
             X = X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
@@ -1929,29 +1810,25 @@ class _Vote(_Nested):
         if names is None and hasattr(X, "iloc") and X.to_numpy().dtype.kind in "biuf":
             X = X.to_numpy()  # a classifier that was fitted without names
 
-        width = getattr(voter, "n_features_in_", X.shape[1])
-        if len(getattr(voter, "classes_", ())) != 2:
-            fault = "must be a classifier fitted on two classes"
-        elif width != X.shape[1]:
-            fault = f"takes {width} features, not {X.shape[1]}: pass (voter, its columns of X)"
-        elif soft and not hasattr(voter, "predict_proba"):
-            fault = "has no predict_proba: take voting='hard'"
-        elif soft:
+        d, width = X.shape[1], getattr(voter, "n_features_in_", X.shape[1])
+        rules = {
+            "must be a classifier fitted on two classes": len(getattr(voter, "classes_", ())) == 2,
+            f"takes {width} features, not {d}: pass (voter, its columns of X)": width == d,
+            "has no predict_proba: take voting='hard'": not soft or hasattr(voter, "predict_proba"),
+        }
+        for text, is_met in rules.items():
+            self._require(is_met, f"voter {k} of the list {text}, got {voter!r}")
+        if soft:
             return np.asarray(voter.predict_proba(X))[:, 1]
-        else:
-            return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
-        raise ValueError(f"{type(self).__name__}: voter {k} of the list {fault}, got {voter!r}")
+        return np.where(np.asarray(voter.predict(X)) == voter.classes_[1], 1.0, -1.0)
 
     # The vote.
-    def _keep_vote(self, pool, chosen, q):
-        """Set what `votes` and `decision_function` need: of the chosen voters those with a weight,
-        or the majority where there is none."""
+    def _set_vote(self, pool, chosen, q):
+        """Set the fitted attributes of the vote: the chosen voters with a weight, or the majority
+        if there is none."""
         chosen = chosen[q > 0]
-        self.weights_ = q[q > 0]
-        self.constant_ = 0.0
-        if not chosen.size:
-            self.weights_ = np.ones(1)
-            self.constant_ = self.majority_
+        self.weights_ = q[q > 0] if chosen.size else np.ones(1)
+        self.constant_ = 0.0 if chosen.size else self.majority_
         self.total_ = float(self.weights_.sum()) if self._raw else 1.0
         base = chosen % pool.size
         self.signs_ = np.where(chosen < pool.size, 1.0, -1.0)
@@ -1976,63 +1853,45 @@ class _Vote(_Nested):
 
     def _is_consistent(self, has):
         m, d = self.weights_.size, self.n_features_in_
-        good = m >= 1 and has("weights_", (m,)) and self.total_ > 0
+        is_valid = m >= 1 and has("weights_", (m,)) and self.total_ > 0
         if self.constant_:
-            return good and m == 1 and self.constant_ in (-1.0, 1.0)
-        good = good and has("signs_", (m,))
+            return is_valid and m == 1 and self.constant_ in (-1.0, 1.0)
+        is_valid = is_valid and has("signs_", (m,))
         if not self._generates:
             last = len(self.voters) if isinstance(self.voters, list) else self.n_voters_
-            return good and has("members_", (m,), below=last)
+            return is_valid and has("members_", (m,), below=last)
         if self.voters == "stumps":
-            return good and has("features_", (m,), below=d) and has("thresholds_", (m,))
-        good = good and type(self.gamma_) is float and 0 < self.gamma_ < math.inf
-        return good and has("centres_", (m, d))
+            return is_valid and has("features_", (m,), below=d) and has("thresholds_", (m,))
+        return is_valid and 0 < self.gamma_ < math.inf and has("centres_", (m, d))
 
     def __sklearn_clone__(self):
-        """A copy with the very same voters: scikit-learn would empty the fitted ones."""
+        """Copy with the very same voters: scikit-learn would clone them unfitted."""
         return type(self)(**self.get_params(deep=False))
 
     # Reports.
-    def _show(self, objective, gap, pool, chosen, q):
-        """Report an iteration; True when the callback, which may look at the vote so far, says
-        stop."""
+    def _report_iteration(self, objective, gap, pool, chosen, q):
+        """Report an iteration with the vote so far. Return True if the callback asks to stop."""
         gap = max(gap, EPS * abs(objective))
         self.dual_value_ = float(objective - gap)
         if self.callback is not None:
-            self._keep_vote(pool, chosen, q)
+            self._set_vote(pool, chosen, q)
             self.converged_ = False
         residual = float(gap / max(1.0, abs(objective)))
         iteration = len(self.trace_) + 1
         return self._report(iteration, objective, residual=residual, columns=chosen.size)
 
     def _advice(self, pool):
-        """What to do where no voter has a weight."""
+        """Advice for a fit in which no voter has a weight."""
         return BETTER
 
     def _why_not_converged(self):
-        text = (
-            f"{type(self).__name__} stopped with {self.n_generated_} columns and residual "
-            f"{self.residual_:.1e} (eps={self.eps:g}); "
-        )
+        stopped = f"stopped with {self.n_generated_} columns and residual {self.residual_:.1e}"
+        advice = "raise eps"
         if getattr(self, "max_columns", None) == self.n_generated_:
-            return text + f"raise max_columns={self.max_columns}"
-        other = getattr(self, "master", "auto") != "auto"
-        return text + "raise eps" + ", or take master='auto'" * other
-
-
-class _Generated(_Vote):
-    """CqBoost and MDBoost: q on the simplex, one voter enters at a time."""
-
-    def _learn(self, pool):
-        edges = self._both(pool.edges() / pool.total)  # sums of whole weights are exact
-        best = edges[_best_outside(edges, np.zeros(edges.size, np.bool_))]
-        terms = _Terms(*map(float, self._terms(best, pool.total, pool.n)))
-
-        def report(objective, gap, chosen, q):
-            return self._show(objective, gap, pool, chosen, q) or self.residual_ <= self.eps
-
-        masters = MASTERS[self.master]
-        return _generate(pool, edges, terms, masters, self.max_columns, report)
+            advice = f"raise max_columns={self.max_columns}"
+        elif getattr(self, "master", "auto") != "auto":
+            advice += ", or take master='auto'"
+        return f"{type(self).__name__} {stopped} (eps={self.eps:g}); {advice}"
 
 
 # -- CqBoost --------------------------------------------------------------------------------------
@@ -2041,7 +1900,7 @@ class _Generated(_Vote):
 #           are the example weights; they are negative where a margin is larger than need be.
 # Pricing   The voter with the largest edge A_j'a enters. At the optimum of the master the edges of
 #           the voters with weight are nu = b mu - 2 mu_2, so the gap is max_j A_j'a - nu.
-class CqBoost(_Generated):
+class CqBoost(_Vote):
     """Vote with the smallest second moment of the margin at a given first one: the C-bound.
 
     Over stumps it also fits on row blocks; example_weights_, of n entries, is then left out.
@@ -2049,7 +1908,7 @@ class CqBoost(_Generated):
     Parameters
     ----------
     mu : float in (0, 1]
-        Least first moment of the margin; at most the edge of the best voter.
+        Minimum first moment of the margin; at most the edge of the best voter.
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
 class_weight, n_jobs, verbose, callback : as in _Vote
 
@@ -2073,9 +1932,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     >>> model.n_columns_, model.c_bound(), model.pac_bayes_bound(delta=0.05)
     """
 
-    _param_rules = (
-        {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"mu": "a number > 0 and <= 1"} | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, mu=0.1, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2085,14 +1942,8 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         self._set(locals())
 
     def _terms(self, best, total, n):
-        """The fields of _Terms for n rows of this total weight and the best voter's edge."""
-        if best < (1.0 - MU_TOL) * self.mu:
-            advice = f"choose mu in (0, {_rounded(best)}]" if best > 0 else BETTER
-            raise ValueError(
-                f"CqBoost: mu={self.mu:g} is infeasible: the best voter has edge {best:.6g} on "
-                f"these rows; {advice}"
-            )
-        return min(self.mu, best), 0.0, 1.0
+        """Fields of _Terms for n rows of this total weight and the best voter's edge."""
+        return self._feasible_mu(best, "the best voter has edge"), 0.0, 1.0
 
 
 # -- MDBoost --------------------------------------------------------------------------------------
@@ -2103,7 +1954,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 #           the voters with weight are nu = a'g, so the gap is max_j A_j'a - nu.
 #           With sample weights rows count as often as they say, and n is their sum, but at least
 #           the number of rows, so that weights may sum to 1.
-class MDBoost(_Generated):
+class MDBoost(_Vote):
     """Vote with a large mean and a small variance of the margin.
 
     Over stumps it also fits on row blocks, as CqBoost does.
@@ -2118,9 +1969,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     Attributes as in CqBoost.
     """
 
-    _param_rules = (
-        {"D": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"D": "a finite number > 0"} | GENERATION_RULES | MASTER_RULES
 
     def __init__(
         self, D=10.0, voters="stumps", n_thresholds=10, gamma="scale", complements=None, eps=1e-6,
@@ -2141,9 +1990,9 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 # Dual      max b mu - mu_2 - sum_j |A_j'a| / N over b and margins g, where a = v (b - 2 g)
 # Pricing   None: all voters are in the problem from the start. For given margins the best b is a
 #           weighted quantile of the b at which the terms |A_j'a| are 0.
-LEAST_NORM = 1e-8  # A ridge of this part of the diagonal selects the optimum of the least norm.
-BALANCING = 50  # At most this many corrections bring the first moment back to mu.
-CIRCLES = 3  # Rounds in which variables change sides without getting fewer end the first phase.
+LEAST_NORM = 1e-8  # Ridge, relative to the diagonal, that selects the optimum of the least norm.
+BALANCING = 50  # Maximum number of corrections that bring the first moment back to mu.
+STALLED_ROUNDS = 3  # Rounds without fewer changes of sides that end the first phase.
 
 
 class MinCq(_Vote):
@@ -2163,8 +2012,8 @@ callback : as in _Vote
     Attributes as in CqBoost; a member has the sign of its weight, weights_ the size.
     """
 
-    _param_rules = {"mu": "a number > 0 and <= 1"} | _Vote._param_rules | MASTER_RULES
-    complements = True  # in effect: the sign of a weight says which of the two
+    _param_rules = {"mu": "a number > 0 and <= 1"} | RULES | MASTER_RULES
+    complements = True  # in effect: the sign of a weight selects one of the two
     _passes = "every 2^18 products of two voters take 1 pass"
 
     def __init__(
@@ -2177,22 +2026,16 @@ callback : as in _Vote
         n = pool.size
         first = pool.edges() / pool.total
         top = np.abs(first).mean()
-        mu = min(self.mu, top)
-        if top < (1.0 - MU_TOL) * self.mu:
-            advice = f"choose mu in (0, {_rounded(top)}]" if top > 0 else BETTER
-            raise ValueError(
-                f"MinCq: mu={self.mu:g} is infeasible: the mean size of the voters' edges is "
-                f"{top:.6g} on these rows; {advice}"
-            )
+        mu = self._feasible_mu(top, "the mean size of the voters' edges is")
 
-        # The products of all voters; of all optima the ridge selects the one of the least norm.
+        # The Gram matrix of all voters; of all optima the ridge selects the one of the least norm.
         K = pool.whole_gram(pool.balance())
         K /= pool.total
         ridge = min(LEAST_NORM, 0.1 * self.eps * n) * K.diagonal().max()
         K.flat[:: n + 1] += ridge
         beta = 0.0
 
-        def report(x):
+        def on_iteration(x):
             """Certify x = n w: its value against the dual value of its best multiplier."""
             nonlocal beta
             w = x / n
@@ -2201,10 +2044,11 @@ callback : as in _Vote
             beta = self._multiplier(correlation, first, mu)
             dual = beta * mu - second - np.abs(2.0 * correlation - beta * first).mean()
             gap = second - dual + EPS * abs(beta)
-            return self._show(second, gap, pool, np.arange(n) + n * (w < 0), np.abs(w))
+            chosen = np.arange(n) + n * (w < 0)
+            return self._report_iteration(second, gap, pool, chosen, np.abs(w))
 
         program = _Program(
-            K, c=np.zeros(n), rows=first[None] / n, value=np.array([mu]), at_least=False,
+            K, c=np.zeros(n), constraints=first[None] / n, rhs=np.array([mu]), at_least=False,
             low=-np.ones(n), high=np.ones(n),
         )  # fmt: skip
         start = mu / top * np.sign(first)
@@ -2212,13 +2056,13 @@ callback : as in _Vote
             # First phase: many variables change sides at a time.
             x = start.copy()
             if master is _ActiveSet:
-                x, stop = self._approach(K, first, mu, start, report)
+                x, stop = self._primal_dual_active_set(K, first, mu, start, on_iteration)
                 if stop:
                     break
-            # Second phase: the master goes on from there, one variable at a time.
-            stop = master().solve(program, n, x, lambda x=x: report(x))
+            # Second phase: the master continues from there, one variable at a time.
+            stop = master().solve(program, n, x, lambda x=x: on_iteration(x))
             x = self._balanced(x, first, mu)
-            if stop or report(x) or self.residual_ <= self.eps:
+            if stop or on_iteration(x) or self.residual_ <= self.eps:
                 break
         w = x / n
         chosen = np.arange(n) + n * (w < 0)
@@ -2226,8 +2070,7 @@ callback : as in _Vote
 
     @staticmethod
     def _multiplier(correlation, first, mu):
-        """The beta that maximises beta mu - mean |2 correlation - beta first|: a weighted
-        quantile."""
+        """argmax over beta of beta mu - mean |2 correlation - beta first|: a weighted quantile."""
         n = first.size
         size = np.abs(first)
         kinks = np.divide(2.0 * correlation, first, out=np.zeros(n), where=size > 0)
@@ -2238,15 +2081,15 @@ callback : as in _Vote
 
     @staticmethod
     def _balanced(x, first, mu):
-        """mean(first x) = mu and |x| <= 1 once more: variables within their bounds move, or else
-        all are mixed with the largest vote there is."""
+        """Point near x (N,) with mean(first x) = mu and |x| <= 1: variables within their bounds
+        move; if that is not enough, x is mixed with the largest vote."""
         x = np.clip(x, -1.0, 1.0)
         for _ in range(BALANCING):
-            lack = mu - (first * x).mean()
+            residual = mu - (first * x).mean()
             inner = np.where(np.abs(x) < 1.0, first, 0.0)
-            if abs(lack) <= EPS * mu or not inner.any():
+            if abs(residual) <= EPS * mu or not inner.any():
                 break
-            x = np.clip(x + lack / (inner @ inner) * x.size * inner, -1.0, 1.0)
+            x = np.clip(x + residual / (inner @ inner) * x.size * inner, -1.0, 1.0)
         mean, top = (first * x).mean(), np.abs(first).mean()
         if abs(mean - mu) <= CONSTRAINT_TOL * mu:
             return x
@@ -2255,16 +2098,16 @@ callback : as in _Vote
         side = np.where(first == 0, x, np.sign(first))
         return x + min((mu - mean) / (top - mean), 1.0) * (side - x)
 
-    def _approach(self, K, first, mu, start, report):
-        """min x'K x / 2, mean(first x) = mu, |x| <= 1 by the primal-dual active set method: all
-        variables change sides at once. Returns x, near the optimum also where that goes round in
-        circles, and whether the callback said stop. O(n^3) for each round."""
+    def _primal_dual_active_set(self, K, first, mu, start, on_iteration):
+        """min x'K x / 2, mean(first x) = mu, |x| <= 1: all variables change sides at once.
+
+        Returns x (N,), near the optimum also if the sides cycle, and True if the callback asks to
+        stop. O(N^3) per round.
+        """
         n = first.size
         sides = np.zeros(n)  # -1 and 1: at this bound; 0: free
-        fewest = np.inf
-        late = 0
-        best = start.copy()
-        while late < CIRCLES and first[sides == 0].any():
+        best, fewest, stalled = start.copy(), np.inf, 0
+        while stalled < STALLED_ROUNDS and first[sides == 0].any():
             # Step 1: the optimum of the free variables, and its multiplier lam.
             free = sides == 0
             x = sides.copy()
@@ -2274,28 +2117,28 @@ callback : as in _Vote
             lam = (n * mu - first @ x - first[f] @ plain) / (first[f] @ along)
             x[f] = plain + lam * along
 
-            # Step 2: free variables beyond a bound go to it, those held there for no gain go free.
+            # Step 2: free variables beyond a bound go to it; a multiplier of the wrong sign frees.
             reduced = K @ x - lam * first
             new = np.where(free, (x > 1.0) * 1.0 - (x < -1.0), sides * (sides * reduced <= 0.0))
-            moved = int((new != sides).sum())
+            changes = int((new != sides).sum())
 
             # Step 3: keep the point with the fewest changes; without any it is the optimum.
             near = self._balanced(x, first, mu)
-            late += 1
-            if moved < fewest:
-                fewest, late, best = moved, 0, near
-            if report(near) or not moved:
-                return near, bool(moved)
+            stalled += 1
+            if changes < fewest:
+                fewest, stalled, best = changes, 0, near
+            if on_iteration(near) or not changes:
+                return near, bool(changes)
             sides = new
         return best, False
 
     def _posterior(self):
-        """(1/n + w)/2 for a voter and (1/n - w)/2 for its complement."""
+        """Probabilities (1/N + w)/2 of a voter and (1/N - w)/2 of its complement, if positive."""
         n = self.n_voters_ // 2
         w = np.zeros(n)
         w[: self.weights_.size] = self.weights_
-        share = 0.5 * np.concatenate([1.0 / n + w, 1.0 / n - w])
-        return share[share > 0]
+        posterior = 0.5 * np.concatenate([1.0 / n + w, 1.0 / n - w])
+        return posterior[posterior > 0]
 
 
 # -- LPBoost --------------------------------------------------------------------------------------
@@ -2303,9 +2146,9 @@ callback : as in _Vote
 # Dual      max sum a over example weights a      subject to    A_j'a <= 1 for all j, 0 <= a <= C
 # Pricing   Voters with an edge A_j'a > 1 enter, many at a time. a / max(1, max_j A_j'a) is feasible
 #           in the dual, whatever a is: the best of its values so far is the bound.
-BATCH = 50  # At most this many voters enter at once.
-CLOSER = 0.1  # The interior-point method ends at this part of eps.
-SUPPORTING = 1e-5  # Weights above this part of the largest go on to HiGHS.
+BATCH = 50  # Maximum number of voters that enter at once.
+CLOSER = 0.1  # Fraction of eps at which the interior-point method ends.
+SUPPORTING = 1e-5  # Weights above this fraction of the largest go on to HiGHS.
 
 
 class LPBoost(_Vote):
@@ -2320,11 +2163,10 @@ class LPBoost(_Vote):
     voters, n_thresholds, gamma, complements, eps, max_columns, voting, \
 class_weight, n_jobs, verbose, callback : as in _Vote
 
-    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
-    by their sum, total_.
+    Attributes as in CqBoost; weights_ sum to total_, by which margins are divided.
     """
 
-    _param_rules = {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES
+    _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES
     _raw = True
     _row_variables = True
 
@@ -2339,14 +2181,14 @@ class_weight, n_jobs, verbose, callback : as in _Vote
         state = _LinearProgram(pool, self.C * pool.weight, self._both)
         edges = state.price(state.cost)
         if self.max_columns is None and edges.max() > 1.0:
-            # Step 1: the interior point tells which voters have weight.
-            new, q, stop = self._approach(state)
+            # Step 1: the interior point finds the voters that have weight.
+            new, q, stop = self._interior_point(state)
             if stop:
                 return new, q, state.best
             edges = state.add(new)
         while True:
-            # Step 2: voters outside whose constraint in the dual is violated, the worst first. Of
-            # those with equal edges, which may be equal voters, one.
+            # Step 2: other voters whose dual constraint is violated, the worst first; one of those
+            # with equal edges, which may be equal voters.
             outside = edges.copy()
             outside[state.chosen] = 0.0
             new = np.argsort(-outside, kind="stable")
@@ -2358,35 +2200,34 @@ class_weight, n_jobs, verbose, callback : as in _Vote
             if state.chosen.size or not new.size:
                 objective = state.q.sum() + state.hinge(state.q @ state.A)
                 gap = objective - state.dual
-                stop = self._show(objective, gap, pool, state.chosen, state.q)
+                stop = self._report_iteration(objective, gap, pool, state.chosen, state.q)
                 if stop or self.residual_ <= self.eps or not new.size:
                     return state.chosen, state.q, state.best
 
             # Step 4: HiGHS solves the program with the new voters.
             edges = state.add(new)
 
-    def _approach(self, state):
-        """All voters at once by the interior-point method: those that have weight at the optimum,
-        up to a small part, their weights, and whether the callback said stop."""
+    def _interior_point(self, state):
+        """All voters at once by the interior-point method: indices and weights of those above a
+        fraction of the largest weight, and True if the callback asks to stop."""
         pool, paired = state.pool, self._complemented
         base = np.unique(pool.kinds(), return_index=True)[1]
         both = np.concatenate([base, base + pool.size]) if paired else base
-        A = state.columns(base)
-        stop = False
-        best = np.inf
-        late = 0
+        A = _columns(pool, base)
+        stop, best, stalled = False, np.inf, 0
 
-        def watch(a, q):
-            nonlocal stop, best, late
+        def on_iteration(a, q):
+            nonlocal stop, best, stalled
             state.price(a)
             w = q[: base.size] - q[base.size :] if paired else q
             objective = q.sum() + state.hinge(w @ A)
             gap = objective - state.dual
-            best, late = (gap, 0) if gap < best else (best, late + 1)
-            stop = self._show(objective, gap, pool, both, q)
-            return stop or self.residual_ <= CLOSER * self.eps or late == PATIENCE
+            best, stalled = (gap, 0) if gap < best else (best, stalled + 1)
+            stop = self._report_iteration(objective, gap, pool, both, q)
+            return stop or self.residual_ <= CLOSER * self.eps or stalled == STALLED_STEPS
 
-        _, q = _InteriorPoint(np.ascontiguousarray(A.T), state.cost, 0.0, paired).solve(watch)
+        method = _InteriorPoint(np.ascontiguousarray(A.T), state.cost, 0.0, paired)
+        _, q = method.solve(on_iteration)
         chosen = np.flatnonzero(q > (0.0 if stop else SUPPORTING * q.max()))
         return both[chosen], q[chosen], stop
 
@@ -2396,42 +2237,25 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 
 
 class _LinearProgram:
-    """LPBoost's program over the voters chosen so far, and the best multipliers of all times.
-
-    Equal rows are one: weights and repetitions give the very same linear program.
-    """
+    """LPBoost's program over the chosen voters, and the multipliers of the largest dual value."""
 
     def __init__(self, pool, cost, both):
-        self.pool = pool
-        self.both = both
-        self.whole = cost  # of every row; self.cost: of the rows that differ
-        _, self.rows, group = np.unique(
-            pool.differing(), axis=0, return_index=True, return_inverse=True
-        )
-        self.group = group.ravel()
-        self.cost = np.bincount(self.group, cost)
-        self.master = _Highs(self.cost)
+        self.pool, self.cost, self.both = pool, cost, both
         self.chosen = np.empty(0, np.intp)
-        self.A = np.empty((0, self.cost.size))
+        self.A = np.empty((0, cost.size))
         self.q = np.empty(0)
-        self.best, self.dual = cost, -np.inf  # the multipliers of the largest dual value, and it
-
-    def columns(self, voters):
-        """The margins of voters, (voters, rows that differ)."""
-        return _columns(self.pool, voters)[:, self.rows]
+        self.best, self.dual = cost, -np.inf
 
     def add(self, new):
-        """Take in voters and solve; returns the edges of all voters."""
-        fresh = self.columns(new)
-        self.A = np.vstack([self.A, fresh])
+        """Choose these voters, too, and solve; returns the edges of all voters."""
+        self.A = np.vstack([self.A, _columns(self.pool, new)])
         self.chosen = np.concatenate([self.chosen, new])
-        q, a = self.master.add(fresh)
+        q, a = _solve_dual(self.A, self.cost)
         self.q = np.maximum(q, 0.0)
         return self.price(np.clip(a, 0.0, self.cost))
 
     def price(self, a):
-        """The edges of all voters; a is kept if its dual value is the largest so far."""
-        a = (a / self.cost)[self.group] * self.whole
+        """Edges of all voters; stores a (n,) if its dual value is the largest so far."""
         edges = self.both(self.pool.edges(a))
         dual = a.sum() / max(1.0, edges.max())
         if dual > self.dual:
@@ -2439,7 +2263,7 @@ class _LinearProgram:
         return edges
 
     def hinge(self, g):
-        """The loss of these margins."""
+        """Hinge loss of the margins g (n,)."""
         return self.cost @ np.maximum(1.0 - g, 0.0)
 
 
@@ -2449,8 +2273,7 @@ class _LinearProgram:
 #           and the weights are the edges: q_j = max(A_j'a, 0).
 # Pricing   Voters with an edge A_j'a > 0 enter. Of a voter and its complement one has such an edge:
 #           w_j = A_j'a of any sign stands for both.
-FINE = 1e-12  # The interior-point method ends at this gap, relative to max(1, objective).
-DENSE = 5000  # For at most this many rows the active set holds a matrix of rows by rows.
+FINE = 1e-12  # Gap, relative to max(1, objective), at which the interior-point method ends.
 
 
 class CGBoost(_Vote):
@@ -2465,13 +2288,10 @@ class CGBoost(_Vote):
     voters, n_thresholds, gamma, complements, eps, max_columns, master, voting, \
 class_weight, n_jobs, verbose, callback : as in _Vote
 
-    Attributes as in CqBoost; weights_ need not sum to 1, margins are divided
-    by their sum, total_.
+    Attributes as in CqBoost; weights_ sum to total_, by which margins are divided.
     """
 
-    _param_rules = (
-        {"C": "a finite number > 0"} | _Vote._param_rules | GENERATION_RULES | MASTER_RULES
-    )
+    _param_rules = {"C": "a finite number > 0"} | GENERATION_RULES | MASTER_RULES
     _raw = True
     _row_variables = True
 
@@ -2484,37 +2304,32 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 
     def _learn(self, pool):
         limit = self.max_columns or pool.size
-        masters = list(MASTERS[self.master])
+        masters = [*MASTERS[self.master], *((_ActiveSet,) if self.master == "osqp" else ())]
         state = _SquaredProgram(pool, self.C * pool.weight, self._complemented)
-        edges = state.look(state.a)
-        late = 0
+        edges = state.price(state.a)
         while True:
-            # Step 1: the voters with the largest edges enter, as many as may.
+            # Step 1: the voters with the largest edges enter, up to the limit.
             edges[state.chosen] = 0.0
             new = np.argsort(-np.abs(edges), kind="stable")[: limit - state.chosen.size]
             new = new[edges[new] != 0.0]
             if new.size:
-                state.take_in(new)
-                late = 0
+                state.add(new)
             elif not state.chosen.size:
                 total = state.cost.sum()
-                self._show(total, total - state.dual, pool, state.chosen, state.w)
+                self._report_iteration(total, total - state.dual, pool, state.chosen, state.w)
                 break
 
-            # Step 2: the master, and where it lacks accuracy the active set.
+            # Step 2: the master, by the interior point or OSQP.
             A, spread = state.columns()
             stop = False
             if masters[0] is _ActiveSet:
-                stop, late = self._interior(state, A, spread, late)
+                stop = self._interior_point(state, A, spread)
             else:
-                state.look(masters[0]().hinge(A, state.cost, state.signed, state.a))
-            lacks = state.inner > self.eps * max(1.0, state.objective) and pool.n <= DENSE
-            if lacks and not stop:
-                state.look(_ActiveSet().hinge(A, state.cost, state.signed, state.a))
+                state.price(masters[0]().hinge(A, state.cost, state.signed, state.a))
 
-            # Step 3: the certificate. Where no voter is left to enter, the next master goes on.
-            edges = state.look(state.a)
-            stop = stop or self._show_state(state)
+            # Step 3: the certificate. If no voter is left to enter, the next master continues.
+            edges = state.price(state.a)
+            stop = stop or self._report_state(state)
             ended = not np.delete(edges, state.chosen).any() or state.chosen.size == limit
             if stop or self.residual_ <= self.eps or ended and len(masters) == 1:
                 break
@@ -2522,76 +2337,73 @@ class_weight, n_jobs, verbose, callback : as in _Vote
                 masters.pop(0)
         return *state.vote(), state.a
 
-    def _interior(self, state, A, spread, late):
-        """The interior-point method: whether the callback said stop, and for how many steps the gap
-        did not get smaller, from `late` on."""
-        stop = False
+    def _interior_point(self, state, A, spread):
+        """Solve by the interior-point method. Return True if the callback asks to stop."""
+        stop, stalled = False, 0
+        state.inner_gap = np.inf  # The gap of OSQP is no measure of the first steps.
 
-        def watch(a, q):
-            nonlocal stop, late
-            before = state.inner
-            state.look(a, spread(q))
-            late = 0 if state.inner < before else late + 1
-            stop = self._show_state(state)
-            fine = state.inner <= FINE * max(1.0, state.objective)
-            return stop or fine or late == PATIENCE
+        def on_iteration(a, q):
+            nonlocal stop, stalled
+            before = state.inner_gap
+            state.price(a, spread(q))
+            stalled = 0 if state.inner_gap < before else stalled + 1
+            stop = self._report_state(state)
+            is_fine = state.inner_gap <= FINE * max(1.0, state.objective)
+            return stop or is_fine or stalled == STALLED_STEPS
 
-        _InteriorPoint(A, state.cost, 1.0, state.signed).solve(watch)
-        return stop, late
+        _InteriorPoint(A, state.cost, 1.0, state.signed).solve(on_iteration)
+        return stop
 
-    def _show_state(self, state):
-        chosen, q = state.vote()
-        return self._show(state.objective, state.objective - state.dual, state.pool, chosen, q)
+    def _report_state(self, state):
+        gap = state.objective - state.dual
+        return self._report_iteration(state.objective, gap, state.pool, *state.vote())
 
 
 class _SquaredProgram:
-    """CGBoost's program over the voters chosen so far: the best vote and the best multipliers."""
+    """CGBoost's program over the chosen voters: the best vote and the best multipliers so far."""
 
     def __init__(self, pool, cost, signed):
-        self.pool = pool
-        self.cost = cost
-        self.signed = signed
+        self.pool, self.cost, self.signed = pool, cost, signed
         self.kinds = pool.kinds()
         self.chosen = np.empty(0, np.intp)
         self.a, self.dual = cost, -np.inf
         self.w, self.objective = np.empty(0), np.inf
-        self.inner = np.inf  # the gap in the program over the chosen voters
+        self.inner_gap = np.inf  # of the program over the chosen voters
 
-    def take_in(self, new):
+    def add(self, new):
         """Choose these voters, too."""
         self.chosen = np.concatenate([self.chosen, new])
-        self.inner = np.inf
-        self.objective = np.inf
+        self.inner_gap = self.objective = np.inf
 
     def columns(self):
-        """The margins of the chosen voters, (n, voters that differ), and a function that turns
-        their weights into those of all: m equal voters are one, times the root of m."""
+        """Margins of the chosen voters of different kinds, (n, kinds), and a function from their
+        weights to those of all: m equal voters are one, times the root of m."""
         _, one, place, count = np.unique(
             self.kinds[self.chosen], return_index=True, return_inverse=True, return_counts=True
         )
-        share = np.sqrt(count)
-        A = _columns(self.pool, self.chosen[one]) * share[:, None]
-        return np.ascontiguousarray(A.T), lambda q: (q / share)[place]
+        root = np.sqrt(count)
+        A = _columns(self.pool, self.chosen[one]) * root[:, None]
+        return np.ascontiguousarray(A.T), lambda q: (q / root)[place]
 
-    def look(self, a, *votes):
-        """Keep the best of these multipliers, the vote that follows from them, these votes and the
-        best so far; returns the edges."""
+    def price(self, a, *votes):
+        """Edges of the base voters. Stores a (n,) if its dual value is the largest so far, and the
+        best of the vote that follows from it, the given votes and the best so far."""
         edges = self.pool.edges(a)
         edges = edges if self.signed else np.maximum(edges, 0.0)
         dual = a.sum() - 0.5 * edges @ edges
         if dual > self.dual:
             self.a, self.dual = a, dual
-        for w in (edges[self.chosen], *votes):
+        own = edges[self.chosen]
+        for w in (own, *votes):
             g = self.pool.margins(np.bincount(self.chosen, w, self.pool.size))
             value = 0.5 * w @ w + self.cost @ np.maximum(1.0 - g, 0.0)
             if value < self.objective:
                 self.w, self.objective = w, value
-        own = edges[self.chosen]
-        self.inner = min(self.inner, self.objective - a.sum() + 0.5 * own @ own)
+        self.inner_gap = min(self.inner_gap, self.objective - a.sum() + 0.5 * own @ own)
         return edges
 
     def vote(self):
-        """The best vote: its voters, complements where the weight is negative, and weights."""
+        """Chosen voters, as complements if their weight is negative, and sizes of the weights."""
         return self.chosen + np.where(self.w < 0, self.pool.size, 0), np.abs(self.w)
 
 

@@ -1,22 +1,18 @@
 """Hard problems for CqBoost, MDBoost, MinCq, LPBoost and CGBoost, and an independent judge.
 
-`python -m tests.hard_cqboost` fits all of them and counts; the suite takes every tenth. Pools with
+`python -m tests.hard_cqboost` fits all of them and counts; the suite takes every fifth. Pools with
 equal, opposite, perfect, useless and nearly dependent voters, more voters than rows and the other
-way round, kernels from a point to a plane, mu at the very edge of what is feasible, sample weights
-over twelve decades, D and C from 1e-6 to 1e6, all masters.
-
-The gap is computed anew from the fitted attributes alone, in long double: the value of the problem
-at the fitted weights, less the value of the dual at `example_weights_`, over all voters.
+way round, kernels from a point to a plane, mu at the very edge of the feasible range, sample
+weights over twelve decades, D and C from 1e-6 to 1e6, all masters.
 """
 
 import sys
-import time
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoost, MinCq
+from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
+from tests import hard
 
 METHODS = CqBoost, MDBoost, MinCq, LPBoost, CGBoost
 MASTERS = "auto", "active-set", "osqp"
@@ -41,7 +37,7 @@ class Problem(NamedTuple):
 
 def problems():
     """Every method with every pool at three of its parameters; weights and masters by turns."""
-    found = []
+    problems = []
     for c, cls in enumerate(METHODS):
         for p, pool in enumerate(POOLS):
             for turn in range(3):
@@ -49,8 +45,8 @@ def problems():
                 weights = WEIGHTS[(p + 2 * turn + c) % 5]
                 master = "auto" if cls is LPBoost else MASTERS[(p + turn) % 3]
                 name = f"{cls.__name__} {pool} spot={spot} weights={weights} master={master}"
-                found.append(Problem(name, cls, pool, weights, master, spot, 100 * p + turn))
-    return found
+                problems.append(Problem(name, cls, pool, weights, master, spot, 100 * p + turn))
+    return problems
 
 
 def votes_of(pool, rng):
@@ -82,7 +78,7 @@ def votes_of(pool, rng):
 
 
 def setup(problem):
-    """Votes, labels, weights and the model to fit, or None where no mu is feasible."""
+    """Votes (n, voters), labels, weights and the model to fit, or None if no mu is feasible."""
     rng = np.random.default_rng(problem.seed)
     H, y = votes_of(problem.pool, rng)
     n = len(y)
@@ -111,8 +107,11 @@ def setup(problem):
 
 
 def true_gap(model, H, y, weight):
-    """The gap from weights_, members_, signs_ and example_weights_ in long double, its part of
-    max(1, |value|), and by how much a constraint is violated."""
+    """Gap relative to max(1, |objective|), and the largest violation of a constraint.
+
+    Both from the fitted attributes alone, in long double: the value of the problem at weights_
+    minus the value of the dual at example_weights_, over all voters.
+    """
     H, y, v = (np.asarray(part, np.longdouble) for part in (H, y, weight))
     complemented = isinstance(model, MinCq) or model.complements
     q, a = model.weights_.astype(np.longdouble), model.example_weights_.astype(np.longdouble)
@@ -149,49 +148,24 @@ def true_gap(model, H, y, weight):
         else:
             value, dual = value + q @ q / 2, a.sum() - (np.maximum(edges, 0) ** 2).sum() / 2
     gap = value - dual
-    return float(gap), float(gap / max(1, abs(value))), float(wrong)
+    return float(gap / max(1, abs(value))), float(wrong)
 
 
 def check(problem):
-    """Fit and judge; a plain record. `honest`: the certificate is true, or a warning says that
-    there is none and what helps."""
-    record = dict(name=problem.name, converged=None, residual=None, gap=None, violation=None)
-    record |= dict(warning="", seconds=0.0, eps=None, honest=True)
+    """Fit one problem; hold its claim against long double. None if no mu is feasible."""
     made = setup(problem)
     if made is None:
-        return record
+        return None
     H, y, weight, model = made
-    start = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(H, y, weight)
-    record["seconds"] = time.process_time() - start
-    texts = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
-    _, gap, violation = true_gap(model, H, y, weight)
-    record |= dict(converged=model.converged_, residual=model.residual_, eps=model.eps, gap=gap)
-    record |= dict(violation=violation, warning=" ".join(texts))
-    proven = gap <= model.eps * (1 + 1e-6) + 1e-15 and violation <= 1e-11
-    told = "residual" in record["warning"] and "raise" in record["warning"]
-    record["honest"] = proven if model.converged_ else told
-    return record
-
-
-def main():
-    check(problems()[0])  # compiles
-    records = [check(problem) for problem in problems()]
-    fitted = [record for record in records if record["converged"] is not None]
-    left = [record for record in fitted if not record["converged"]]
-    false = [record for record in fitted if not record["honest"]]
-    slow = max(fitted, key=lambda record: record["seconds"])
-    print(f"{len(fitted)} problems ({len(records) - len(fitted)} more have no feasible mu)")
-    print(f"{len(fitted) - len(left)} converged, {len(left)} not, {len(false)} not honest")
-    for title, some in (("not converged", left), ("not honest", false)):
-        for r in some:
-            figures = {key: f"{r[key]:.1e}" for key in ("residual", "gap", "eps", "violation")}
-            print(f"  {title}: {r['name']}: {figures} {r['warning']}")
-    print(f"longest fit {slow['seconds']:.2f} s: {slow['name']}")
-    return 1 if false else 0
+    text, seconds = hard.fit(model, H, y, weight)
+    gap, violation = true_gap(model, H, y, weight)
+    is_true = gap <= model.eps * (1 + 1e-6) + 1e-15 and violation <= 1e-11
+    has_advice = "residual" in text and "raise" in text
+    return hard.Record(
+        problem.name, model.converged_, model.residual_, gap, violation, is_true, has_advice, text,
+        seconds,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(hard.main(problems(), check))

@@ -5,13 +5,13 @@ and the lower bound that `alpha_` gives, both computed here in long double from 
 fitted attributes. Any feasible point of the dual gives a lower bound, however it was found.
 """
 
-import time
-import warnings
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
-from solvers.drm import DRM, ConvergenceWarning, NuSVM
+from solvers.drm import DRM, NuSVM
+from tests import hard
 from tests.conftest import naive_bootstrap
 
 LONG = np.longdouble
@@ -24,26 +24,6 @@ class Problem(NamedTuple):
     name: str
     data: dict
     params: dict
-
-
-class Record(NamedTuple):
-    """What came of a problem."""
-
-    name: str
-    converged: bool
-    residual: float
-    gap: float  # of the objective that the fitted attributes have, relative to it
-    value_off: float  # |objective_ - that objective|, relative to it
-    warning: str
-    seconds: float
-    tol: float
-
-    @property
-    def honest(self):
-        """Converged with a true gap, or not converged with a warning that says what helps."""
-        if self.converged:
-            return self.gap <= self.tol and self.value_off <= self.tol
-        return any(word in self.warning for word in HELP)
 
 
 def problems():
@@ -227,12 +207,7 @@ def fitted(problem, tol):
     if model.kernel == "precomputed":
         size = np.sqrt((X**2).sum(axis=1))
         given = (X @ X.T) / np.outer(size, size)
-    start = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(given, y, sample_weight=weight)
-    seconds = time.process_time() - start
-    text = " ".join(str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning))
+    text, seconds = hard.fit(model, given, y, weight)
     counts = drawn(weight, T, boot, 3)
     K = long_kernel(given, model.kernel, getattr(model, "gamma_", None), model.degree)
     numbers = given, y, counts, model.nu, mu if T > 1 else 0.0, K
@@ -240,31 +215,18 @@ def fitted(problem, tol):
 
 
 def check(problem, tol=1e-6):
-    """Fit, and hold the claim against long double."""
+    """Fit one problem; hold its claim against long double."""
     model, text, seconds, numbers = fitted(problem, tol)
     value, bound = truth(model, *numbers)
-    gap, off = (value - bound) / abs(value), abs(value - LONG(model.objective_)) / abs(value)
-    return Record(problem.name, model.converged_, float(model.residual_), float(gap), float(off),
-                  text, seconds, tol)  # fmt: skip
-
-
-def main():
-    records = []
-    for problem in problems():
-        records.append(check(problem))
-        record = records[-1]
-        if not (record.honest and record.converged) or record.seconds > 2:
-            print(f"{record.name}: converged {record.converged}, residual {record.residual:.1e}, "
-                  f"true gap {record.gap:.1e}, value off {record.value_off:.1e}, "
-                  f"{record.seconds:.1f} s. {record.warning}", flush=True)  # fmt: skip
-    false = [r.name for r in records if r.converged and not r.honest]
-    open_ones = [r.name for r in records if not r.converged]
-    slowest = max(records, key=lambda record: record.seconds)
-    print(f"{len(records)} problems: {len(records) - len(open_ones)} converged, {len(open_ones)} "
-          f"not, {sum(r.honest for r in records)} honest, {len(false)} false certificates; "
-          f"longest fit {slowest.seconds:.1f} s ({slowest.name})")  # fmt: skip
-    return 1 if len(false) or not all(r.honest for r in records) else 0
+    gap = float((value - bound) / abs(value))
+    error = float(abs(value - LONG(model.objective_)) / abs(value))
+    has_advice = any(word in text for word in HELP)
+    is_true = max(gap, error) <= tol
+    return hard.Record(
+        problem.name, model.converged_, float(model.residual_), gap, error, is_true, has_advice,
+        text, seconds,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(hard.main(problems(), check))

@@ -23,7 +23,6 @@ from solvers.cqboost import CGBoost, ConvergenceWarning, CqBoost, LPBoost, MDBoo
 from solvers.rows import stumps as block_stumps
 from tests import hard_cqboost
 from tests.conftest import blobs
-from tests.test_contract import NOT_FOR
 
 pytestmark = pytest.mark.bounds
 METHODS = CqBoost, MDBoost, MinCq, LPBoost, CGBoost
@@ -195,7 +194,7 @@ def wdbc_half():
 
 
 # -- correct: against something that shares no code -----------------------------------------------
-@pytest.mark.parametrize("seed", quick(zip(range(105)), lambda seed: seed < 25))
+@pytest.mark.parametrize("seed", quick(zip([*range(25), 102]), lambda seed: seed < 25))
 def test_matches_clarabel_on_all_voters(seed):
     cls, X, y, weight, params, spot = random_problem(seed)
     present = np.ones(len(y)) if weight is None else weight
@@ -260,32 +259,37 @@ def test_wdbc_figures(master):
         assert abs(model.n_generated_ - generated) <= 2  # ties between equal edges
 
 
+def pool_with_ties(seed):
+    """Votes of equal, opposite and perfect voters on few rows, labels, weights and edges."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(4, 40)), int(rng.integers(1, 30))
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    H = np.where(rng.random((n, k)) < [0.5, 0.8, 0.95, 1.0][seed % 4], y[:, None], -y[:, None])
+    H[:, rng.integers(0, k)] = H[:, 0]
+    if seed % 5 == 0:
+        H[:, 0] = y
+    weight = rng.integers(1, 4, size=n) * 1.0 if seed % 3 else rng.uniform(0.1, 3, size=n)
+    return H, y, weight, H.T @ (weight * y) / weight.sum()
+
+
 @pytest.mark.parametrize("seed", quick(zip(range(20)), lambda seed: seed < 12))
 @pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, CGBoost])
 def test_masters_agree_on_pools_with_ties(cls, seed):
-    """Few rows, many voters, some of them equal, opposite or perfect; mu up to the very limit."""
-    rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(6, 40)), int(rng.integers(1, 30))
-    y = np.where(np.arange(n) % 2, 1.0, -1.0)
-    right = rng.random((n, k)) < [0.5, 0.8, 0.95, 1.0][seed % 4]
-    H = np.where(right, y[:, None], -y[:, None])
-    H[:, rng.integers(0, k)] = H[:, 0]
-    weight = rng.integers(1, 4, size=n).astype(float)
-    edges = H.T @ (weight * y) / weight.sum()
+    """mu from 1 % of its range up to the very limit."""
+    H, y, weight, edges = pool_with_ties(seed)
+    own = {"D": 20.0} if cls is MDBoost else {"C": 0.3}
     if cls in (CqBoost, MinCq):
         top = edges.max() if cls is CqBoost else np.abs(edges).mean()
         own = {"mu": float(min(top, 1.0) * [0.01, 0.5, 1.0][seed % 3])}
-    else:
-        own = {"D": 20.0} if cls is MDBoost else {"C": 0.3}
-    if "mu" in own and own["mu"] <= 0:
-        pytest.skip("no mu > 0 is feasible")
-    found = []
+        if own["mu"] <= 0:
+            pytest.skip("no mu > 0 is feasible")
+    objectives = []
     for master in MASTERS:
         model = cls(voters=columns_as_voters(H), master=master, eps=1e-7, **own)
-        model.fit(np.arange(n)[:, None], y, weight)
+        model.fit(np.arange(len(y))[:, None], y, weight)
         assert model.converged_
-        found.append(model.objective_)
-    assert_allclose(found, found[0], rtol=2e-7, atol=2e-7)
+        objectives.append(model.objective_)
+    assert_allclose(objectives, objectives[0], rtol=2e-7, atol=2e-7)
 
 
 class Lookup:
@@ -304,75 +308,26 @@ def columns_as_voters(H):
     return [Lookup(column) for column in H.T]
 
 
-def wrong_program(cls, y, H):
-    """The programs with the signs as printed; for MDBoost, whose constraints have no such sign,
-    with the mean of the margins the wrong way round."""
-    cp = pytest.importorskip("cvxpy")
-    A = y[:, None] * np.hstack([H, -H])
-    q, xi = cp.Variable(A.shape[1]), cp.Variable(len(y))
-    if cls is CqBoost:
-        limits = [q >= 0, cp.sum(q) == 1, cp.sum(A @ q) / len(y) <= 0.1]
-        goal = cp.sum_squares(A @ q)
-    elif cls is MDBoost:
-        limits = [q >= 0, cp.sum(q) == 1]
-        goal = cp.sum_squares(A @ q - cp.sum(A @ q) / len(y)) * 5 + cp.sum(A @ q)
-    else:
-        limits = [q >= 0, xi >= 0, A @ q <= 1 - xi if cls is LPBoost else A @ q + xi <= 1]
-        goal = 0.1 * cp.sum(xi) + (cp.sum(q) if cls is LPBoost else cp.sum_squares(q) / 2)
-    cp.Problem(cp.Minimize(goal), limits).solve(solver="CLARABEL")
-    return q.value
-
-
-@uncompiled
-@pytest.mark.parametrize("cls", [CqBoost, MDBoost, LPBoost, CGBoost])
-def test_a_vote_with_the_printed_signs_would_fail(cls):
-    X, y = blobs(80, 3, distance=2.0)
-    H, ones = naive_stumps(X), np.ones(80)
-    own = {CqBoost: {"mu": 0.1}, MDBoost: {"D": 10.0}}.get(cls, {"C": 0.1})
-    (value,) = own.values()
-    model = cls(**own, eps=1e-8).fit(X, y)
-    q = wrong_program(cls, y, H)
-    both = np.hstack([H, -H])
-    wrong = naive_objective(cls, value, y, ones, both, q)
-    if cls is CqBoost:  # lower, but only because the constraint is violated
-        assert (y * (both @ q)).mean() < 0.01 < 0.1 <= model.first_moment_ + 1e-9
-    else:
-        assert wrong > model.objective_ + 0.5
-        assert_allclose(model.objective_, full_program(cls, value, y, ones, H), rtol=1e-6)
-    assert (np.where(both @ q >= 1e-6, 1, -1) == y).mean() < 0.7 < model.score(X, y)
-
-
 @uncompiled
 @pytest.mark.parametrize("cls", METHODS)
 @pytest.mark.parametrize("limit", [3, None])
 def test_dual_value_follows_from_the_example_weights(cls, limit):
-    """The certificate once more: from a alone, over all voters, also when stopped early."""
+    """The certificate once more: from a alone, over all voters, also if stopped early."""
     X, y = blobs(120, 4, seed=3)
-    H = np.hstack([naive_stumps(X), -naive_stumps(X)])
+    H, n = naive_stumps(X), len(y)
     own = {CqBoost: {"mu": 0.2}, MinCq: {"mu": 0.1}, MDBoost: {"D": 10.0}}.get(cls, {"C": 0.05})
     (value,) = own.values()
-    model = cls(**own) if cls is MinCq else cls(**own, max_columns=limit)
+    own |= {} if cls is MinCq else {"max_columns": limit, "complements": True}
+    model = cls(voters="votes", **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    a, g, n = model.example_weights_, model.margins(X, y) * model.total_, len(y)
-    edges = H.T @ (a * y)
-    if cls in (CqBoost, MinCq):  # a = (beta - 2 g) / n
-        beta = a.sum() + 2 * g.mean()
-        assert beta >= 0
-        assert_allclose(a, (beta - 2 * g) / n, atol=1e-12)
-        dual = beta * value - (g**2).mean()
-        dual -= edges.max() if cls is CqBoost else np.abs(edges).mean()
-    elif cls is MDBoost:  # a = -gradient
-        dual = model.objective_ + a @ g - edges.max()
-        assert_allclose(a, 1 - value * n / (n - 1) * (g - g.mean()), atol=1e-9)
-    else:
-        assert (a >= 0).all() and (a <= value * (1 + 1e-12)).all()
-        dual = a.sum() / max(1, edges.max())
-        if cls is CGBoost:
-            dual = a.sum() - np.square(np.maximum(edges, 0)).sum() / 2
-    assert_allclose(model.dual_value_, dual, rtol=1e-9, atol=1e-12)
-    optimum = full_program(cls, value, y, np.ones(n), naive_stumps(X))
+        model.fit(H, y)
+    gap, violation = hard_cqboost.true_gap(model, H, y, np.ones(n))
+    assert violation <= 1e-12
+    assert_allclose(model.residual_, gap, rtol=1e-9, atol=1e-12)
+    expected = model.objective_ - gap * max(1.0, abs(model.objective_))
+    assert_allclose(model.dual_value_, expected, rtol=1e-9, atol=1e-12)
+    optimum = full_program(cls, value, y, np.ones(n), H)
     assert model.dual_value_ <= optimum + 1e-9 <= model.objective_ + 2e-9
     if limit and cls is not MinCq:
         assert not model.converged_ and model.n_generated_ == 3
@@ -461,24 +416,26 @@ def test_factor_grows_and_shrinks():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(12, 9))
     P, L, free = root.T @ root, np.zeros((9, 9)), np.empty(9, np.intp)
-    leave = from_python(cqboost._leave)
+    leave = from_python(cqboost._cholesky_delete)
     for count, j in enumerate((3, 0, 7, 5, 2)):
-        cqboost._join(P, L, free, count, j, 0.0)
+        cqboost._cholesky_append(P, L, free, count, j, 0.0)
     for place, left in ((1, [3, 7, 5, 2]), (3, [3, 7, 5]), (0, [7, 5])):
         leave(L, free, len(left) + 1, place)
         assert_array_equal(free[: len(left)], left)
         lower = np.tril(L[: len(left), : len(left)])
         assert_allclose(lower @ lower.T, P[np.ix_(left, left)], rtol=1e-12)
-    cqboost._join(P, L, free, 2, 5, 1e-3)  # once more the same: what is left of it is the ridge
+    cqboost._cholesky_append(
+        P, L, free, 2, 5, 1e-3
+    )  # once more the same: what is left of it is the ridge
     assert_allclose(L[2, 2], math.sqrt(1e-3), rtol=1e-6)
     for count, j in enumerate((4, 1, 8)):  # the ridge is on the diagonal of every variable
-        cqboost._join(P, L, free, count, j, 0.5)
+        cqboost._cholesky_append(P, L, free, count, j, 0.5)
     lower = np.tril(L[:3, :3])
     expected = P[np.ix_([4, 1, 8], [4, 1, 8])] + 0.5 * np.eye(3)
     assert_allclose(lower @ lower.T, expected, rtol=1e-12)
     indefinite = np.array([[1.0, 1.0], [1.0, 0.999]])  # by more than the ridge: it is all there is
     for count in range(2):
-        cqboost._join(indefinite, L, free, count, count, 1e-6)
+        cqboost._cholesky_append(indefinite, L, free, count, count, 1e-6)
     assert L[1, 1] == 1e-3
     z, lower = rng.normal(size=2), np.tril(L[:2, :2])
     forward, backward = z.copy(), z.copy()
@@ -505,12 +462,12 @@ def test_constraint_multipliers():
 
 
 @uncompiled
-def test_best_outside():
+def test_entering_voter():
     edges = np.array([0.1, 0.7, 0.7 * (1 + 1e-14), 0.9, -2.0, 0.7])
     inside = np.array([False, False, False, True, False, False])
-    assert cqboost._best_outside(edges, inside) == 1  # the first of those equal up to rounding
-    assert cqboost._best_outside(edges, inside | (np.arange(6) == 1)) == 2
-    assert cqboost._best_outside(edges, np.ones(6, np.bool_)) == -1
+    assert cqboost._entering_voter(edges, inside) == 1  # the first of those equal up to rounding
+    assert cqboost._entering_voter(edges, inside | (np.arange(6) == 1)) == 2
+    assert cqboost._entering_voter(edges, np.ones(6, np.bool_)) == -1
 
 
 @uncompiled
@@ -545,14 +502,14 @@ def test_osqp_answers_are_made_feasible():
     x, value = np.array([1.0, 0, 0, 0]), np.array([1.0, 0.2])
     program = cqboost._Program(np.eye(4), np.zeros(4), rows, value, True, low, high)
     goal = np.array([0.5, 0.3, 0.2 + 1e-8, -1e-9])
-    near = cqboost._towards(x, goal, program)
+    near = cqboost._repair_feasibility(x, goal, program)
     assert near[3] == 0.0 and near.min() >= 0 and abs(near.sum() - 1) <= 1e-14
     assert_allclose(near, goal, atol=1e-7)
     short = np.array([0.2, 0.4 - 1e-8, 0.4, 0.0])  # below the floor: it comes up to it
-    near = cqboost._towards(x, short, program._replace(value=np.array([1.0, 0.18])))
+    near = cqboost._repair_feasibility(x, short, program._replace(rhs=np.array([1.0, 0.18])))
     assert abs(rows[1] @ near - 0.18) <= 1e-14 and abs(near.sum() - 1) <= 1e-14
     far = np.array([0.9, 0, 0, 0])  # the one variable that may move cannot make up for two rows
-    assert_array_equal(cqboost._towards(x, far, program._replace(at_least=False)), x)
+    assert_array_equal(cqboost._repair_feasibility(x, far, program._replace(at_least=False)), x)
 
 
 class FakeOsqp:
@@ -612,7 +569,7 @@ def test_every_status_of_osqp(status):
 def test_slices_of_osqp_get_longer_where_it_comes_to_no_step():
     solver = FakeOsqp(FakeOsqp.SolverStatus.OSQP_SOLVED, late=3)
     assert_array_equal(solver.answer(), [4.0, 4.0])
-    assert solver.limits == [cqboost.SLICE * scale for scale in (1, 2, 4, 8, 1)]
+    assert solver.limits == [cqboost.POLL_SECONDS * scale for scale in (1, 2, 4, 8, 1)]
 
 
 @uncompiled
@@ -627,10 +584,9 @@ def test_osqp_where_signals_cannot_wait(monkeypatch):
 @uncompiled
 def test_a_failure_of_linprog_is_told(monkeypatch):
     optimize = pytest.importorskip("scipy.optimize")
-    monkeypatch.setitem(sys.modules, "highspy", None)
     failed = optimize.OptimizeResult(x=None, status=4, message="numerical difficulties")
     monkeypatch.setattr(optimize, "linprog", lambda *args, **options: failed)
-    with pytest.raises(RuntimeError, match=r"status 4 \(numerical difficulties\); pip install"):
+    with pytest.raises(RuntimeError, match=r"status 4 \(numerical difficulties\); scale C"):
         LPBoost(C=0.05).fit(*blobs(60, 3))
 
 
@@ -698,13 +654,13 @@ def test_bins_of_any_numbers():
 
 
 @uncompiled
-def test_lowest_peak():
+def test_argmin_max_of_lines():
     rng = np.random.default_rng(0)
-    lowest_peak = from_python(cqboost._lowest_peak)
+    argmin = from_python(cqboost._argmin_max_of_lines)
     for _ in range(200):
         slope, offset = rng.normal(size=8).round(1), rng.normal(size=8).round(1)
         slope[rng.integers(8)] = 1.0
-        b = lowest_peak(slope, offset)
+        b = argmin(slope, offset)
         crossings = [0.0]
         for i in range(8):
             for j in range(8):
@@ -792,27 +748,7 @@ def test_bounds(cls, voters):
         assert math.isnan(model.pac_bayes_bound())
 
 
-def test_no_bound_for_voters_fitted_on_the_same_rows():
-    """Coin flips: deep trees are right on their own rows and on no others."""
-    tree = pytest.importorskip("sklearn.tree")
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(600, 5)), np.where(rng.random(600) < 0.5, -1, 1)
-    draws = rng.integers(0, 300, size=(20, 300))
-    trees = [tree.DecisionTreeClassifier(random_state=0).fit(X[i], y[i]) for i in draws]
-    model = CqBoost(mu=0.6, voters=trees).fit(X[:300], y[:300])
-    assert 0.4 < 1 - model.score(X[300:], y[300:]) < 0.6 and model.c_bound() < 0.2
-    with pytest.warns(UserWarning, match="no PAC-Bayes bound: the voters may depend"):
-        assert math.isnan(model.pac_bayes_bound())
-    model = CqBoost(mu=0.01, voters=trees, complements=True)
-    model.fit(X[300:], y[300:], independent_voters=True)
-    assert model.pac_bayes_bound() > 0.5
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["wdbc", "australian", "breastw", "heart", "ionosphere", "house-votes", "letter-ab",
-     "titanic", "pima", "sonar"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", ["wdbc", "house-votes", "titanic", "sonar"])
 def test_bound_holds_on_test_rows(name):
     data = datasets.load(name)
     seen = []
@@ -852,6 +788,10 @@ def test_weight_two_is_the_row_twice(cls, voters):
     if cls is not LPBoost:  # whose optimum need not be unique
         assert_allclose(one.decision_function(X[twice]), two.decision_function(X[twice]), atol=1e-5)
     assert (one.example_weights_[weight == 0] == 0).all()
+    g = one.margins(X[twice], y[twice])
+    assert_allclose([one.first_moment_, one.second_moment_], [g.mean(), (g**2).mean()], rtol=1e-9)
+    assert_allclose(one.c_bound(), 1 - g.mean() ** 2 / (g**2).mean(), rtol=1e-9)
+    assert abs(g.mean() - one.margins(X, y).mean()) > 1e-4  # without weights the moments differ
 
 
 @pytest.mark.parametrize("cls", METHODS)
@@ -947,9 +887,9 @@ def test_the_whole_range_of_mu(master):
         CqBoost(mu=0.9, master=master).fit(X, y)
     with pytest.raises(ValueError, match=r"MinCq: mu=0.9 is infeasible.*choose mu in \(0, 0\."):
         MinCq(mu=0.9, master=master).fit(X, y)
-    bad = [Fixed(0, flip=True)]
-    with pytest.raises(ValueError, match="is infeasible.*pass better voters"):
-        CqBoost(voters=bad).fit(X, y)
+    for cls in (CqBoost, MinCq):  # no mu is feasible
+        with pytest.raises(ValueError, match="is infeasible.*pass better voters"):
+            cls(mu=0.1, voters="votes").fit(np.ones((8, 2)), np.where(np.arange(8) % 2, 1, -1))
 
 
 @uncompiled
@@ -981,6 +921,11 @@ def test_no_vote_at_small_C():
     with pytest.warns(ConvergenceWarning, match="majority class -1 is predicted"):
         assert (LPBoost(C=0.99 / best).fit(X, -y).predict(X) == -1).all()
     assert LPBoost(C=1.01 / best).fit(X, y).n_columns_ >= 1
+    with pytest.warns(ConvergenceWarning, match="majority class -1 is predicted"):  # by weight
+        model = LPBoost(C=1e-5).fit(X, y, np.where(y > 0, 1.0, 5.0))
+    assert_allclose(
+        model.first_moment_, (5 * (y < 0) - (y > 0)).sum() / (5 * (y < 0) + (y > 0)).sum()
+    )
     with pytest.warns(ConvergenceWarning, match="CGBoost: no voter .*; pass better voters"):
         CGBoost(voters=[Fixed(0, flip=True)]).fit(*blobs(60, 2))
 
@@ -1014,17 +959,11 @@ def test_list_of_voters():
 
     X, y = blobs(300, 4)
     names = np.where(y > 0, "up", "down")
-    forest = ensemble.RandomForestClassifier(30, max_depth=3, random_state=0).fit(
-        X[:100], names[:100]
-    )
-    trees = forest.estimators_
-    H = np.array([np.where(tree.predict(X[100:]) == 1, 1.0, -1.0) for tree in trees]).T
+    forest = ensemble.RandomForestClassifier(30, max_depth=3, random_state=0)
+    trees = forest.fit(X[:100], names[:100]).estimators_
     for cls in METHODS:
         own = {"mu": 0.3} if cls in (CqBoost, MinCq) else {}
         model = cls(voters=trees, **own).fit(X[100:], names[100:])
-        value = next(iter(own.values()), getattr(model, "D", None) or getattr(model, "C", None))
-        optimum = full_program(cls, value, y[100:], np.ones(200), H, complements=False)
-        assert_allclose(model.objective_, optimum, rtol=1e-5)
         assert model.n_voters_ == 30 * (2 if cls is MinCq else 1)
         assert set(model.predict(X)) == {"up", "down"} and model.score(X, names) > 0.6
         assert clone(model).voters is trees
@@ -1036,30 +975,13 @@ def test_list_of_voters():
 
 
 @uncompiled
-def test_without_highspy_and_without_osqp(monkeypatch):
+def test_without_osqp(monkeypatch):
     X, y = blobs(100, 3)
-    warm = LPBoost(C=0.05).fit(X, y)
-    monkeypatch.setitem(sys.modules, "highspy", None)
-    cold = LPBoost(C=0.05).fit(X, y)
-    assert cold.converged_ and warm.converged_
-    assert_allclose(cold.objective_, warm.objective_, rtol=1e-8)
     monkeypatch.setitem(sys.modules, "osqp", None)
     with pytest.raises(ImportError, match="pip install osqp, or take master='active-set'"):
         CqBoost(master="osqp").fit(X, y)
     for cls in (CqBoost, MinCq, MDBoost, CGBoost):
         assert cls().fit(X, y).converged_  # auto needs OSQP only where the active set fails
-
-
-@pytest.mark.parametrize("cls", [CqBoost, MDBoost, MinCq, CGBoost])
-def test_check_estimator_with_the_other_master(cls):
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = checks.check_estimator(
-            cls(master="active-set"), on_skip=None, on_fail=None,
-            expected_failed_checks=NOT_FOR.get(cls.__name__),
-        )  # fmt: skip
-    assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
 
 
 @uncompiled
@@ -1085,15 +1007,6 @@ def test_verbose(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
     assert re.fullmatch(r"CqBoost     1  objective \S+  residual \S+  columns 1", lines[0])
-
-
-@pytest.mark.parametrize("command", ["cqboost", "mincq", "mdboost", "lpboost", "cgboost"])
-def test_command_line(command, tmp_path, capsys):
-    start = [command, "--data", "heart", "--trials", "1"]
-    assert cli.main([*start, "--save", str(tmp_path / "model.npz")]) == 0
-    report = " ".join(capsys.readouterr().out.split())
-    assert "tanh of standardised features" in report and "all converged" in report
-    assert cli.main([*start, "--voters", "rbf"]) == 0
 
 
 def test_command_line_names_the_range_of_the_training_rows(capsys):
@@ -1198,30 +1111,6 @@ def test_frames_and_pipelines_as_voters():
 
 # -- sample weights -------------------------------------------------------------------------------
 @uncompiled
-@pytest.mark.parametrize("cls", METHODS)
-def test_all_figures_see_the_weights(cls):
-    X, y = blobs(90, 3, seed=5)
-    weight = np.arange(90) % 4 * 1.0
-    rows = np.repeat(np.arange(90), weight.astype(int))
-    own = {"mu": 0.1} if cls in (CqBoost, MinCq) else {"C": 0.05} if cls is LPBoost else {}
-    one = cls(eps=1e-10, **own).fit(X, y, weight)
-    g = one.margins(X[rows], y[rows])
-    assert_allclose(one.first_moment_, g.mean(), rtol=1e-9)
-    assert_allclose(one.second_moment_, (g**2).mean(), rtol=1e-9)
-    assert_allclose(one.c_bound(), 1 - g.mean() ** 2 / (g**2).mean(), rtol=1e-9)
-    assert abs(g.mean() - one.margins(X, y).mean()) > 1e-4  # the figures without weights differ
-
-
-@uncompiled
-def test_quantiles():
-    rng = np.random.default_rng(0)
-    values, weight = rng.normal(size=50), rng.integers(1, 5, size=50)
-    expected = np.quantile(np.repeat(values, weight), cqboost.QUANTILES, method="inverted_cdf")
-    for scale in (1.0, 1e-3, 1 / weight.sum()):
-        assert_array_equal(cqboost._quantiles(values, scale * weight, cqboost.QUANTILES), expected)
-
-
-@uncompiled
 def test_mdboost_takes_weights_of_any_scale():
     X, y = blobs(80, 3)
     plain = MDBoost(eps=1e-10).fit(X, y)
@@ -1235,18 +1124,8 @@ def test_mdboost_takes_weights_of_any_scale():
     assert_allclose(model.objective_, twice.objective_, rtol=1e-9)
 
 
-@uncompiled
-def test_the_majority_is_by_weight():
-    X, y = blobs(60, 2)
-    weight = np.where(y > 0, 1.0, 1.5)
-    with pytest.warns(ConvergenceWarning, match="majority class -1 is predicted"):
-        model = LPBoost(C=1e-4).fit(X, y, weight)
-    assert (model.predict(X) == -1).all()
-    assert_allclose(model.first_moment_, (1.5 * 30 - 30) / 75)
-
-
 def test_the_named_C_is_enough():
-    for seed in range(20):
+    for seed in range(5):
         X, y = blobs(40 + seed, 2, seed=seed)
         with pytest.warns(ConvergenceWarning, match="choose C >= ") as caught:
             LPBoost(C=1e-4).fit(X, y)
@@ -1278,19 +1157,6 @@ def test_mincq_takes_the_optimum_of_least_norm(master):
     assert_allclose(other.decision_function(new[:, order]), model.decision_function(new), atol=1e-7)
 
 
-def test_mincq_on_promoter_does_not_depend_on_the_order_of_features():
-    data = datasets.load("promoter")
-    train, test = next(datasets.splits(data.y))
-    order = np.random.default_rng(0).permutation(data.X.shape[1])
-    one = MinCq().fit(data.X[train], data.y[train])
-    two = MinCq().fit(data.X[train][:, order], data.y[train])
-    X = data.X[test]
-    # 2,280 eigenvalues up to 2e3 over a ridge of 1e-8 leave five digits
-    assert_allclose(one.decision_function(X), two.decision_function(X[:, order]), atol=1e-5)
-    assert_array_equal(one.predict(X), two.predict(X[:, order]))
-    assert one.converged_ and 1 - one.score(X, data.y[test]) < 0.2
-
-
 @pytest.mark.parametrize("master", MASTERS)
 def test_no_master_leaves_the_box(master):
     """liver with kernels: OSQP called it infeasible and gave weights of any size."""
@@ -1316,7 +1182,7 @@ def test_auto_goes_on_with_osqp(cls, monkeypatch):
     good = cls(**own).fit(X, y)
     monkeypatch.setattr(cqboost, "PIVOTS", 0)
     monkeypatch.setattr(cqboost, "STEPS", 0)
-    monkeypatch.setattr(cqboost, "CIRCLES", 0)
+    monkeypatch.setattr(cqboost, "STALLED_ROUNDS", 0)
     model = cls(eps=1e-5, **own).fit(X, y)
     assert model.converged_
     assert_allclose(model.objective_, good.objective_, rtol=1e-4)
@@ -1326,17 +1192,8 @@ def test_auto_goes_on_with_osqp(cls, monkeypatch):
 
 @pytest.mark.parametrize("seed", quick(zip(range(40)), lambda seed: seed < 12))
 def test_the_edge_of_feasibility(seed):
-    """mu at the limit, up to the last bit, in pools with equal and perfect voters; and the limit
-    that a message names works as it is printed."""
-    rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(4, 40)), int(rng.integers(1, 30))
-    y = np.where(np.arange(n) % 2, 1.0, -1.0)
-    H = np.where(rng.random((n, k)) < [0.5, 0.8, 0.95, 1.0][seed % 4], y[:, None], -y[:, None])
-    H[:, rng.integers(0, k)] = H[:, 0]
-    if seed % 5 == 0:
-        H[:, 0] = y
-    weight = rng.integers(1, 4, size=n) * 1.0 if seed % 3 else rng.uniform(0.1, 3, size=n)
-    edges = H.T @ (weight * y) / weight.sum()
+    """mu at the limit, up to the last bit; and the limit in a message works as it is printed."""
+    H, y, weight, edges = pool_with_ties(seed)
     for cls in (CqBoost, MinCq):
         top = edges.max() if cls is CqBoost else np.abs(edges).mean()
         if top <= 0:
@@ -1355,14 +1212,6 @@ def test_the_edge_of_feasibility(seed):
 
 
 @uncompiled
-def test_no_range_is_named_where_there_is_none():
-    y = np.where(np.arange(8) % 2, 1, -1)
-    for cls in (CqBoost, MinCq):
-        with pytest.raises(ValueError, match="is infeasible.*pass better voters"):
-            cls(mu=0.1, voters="votes").fit(np.ones((8, 2)), y)
-
-
-@uncompiled
 def test_rounded_limits():
     for limit in (0.123456789, 0.1, 1 / 3, 2 / 3, 0.99999999, 1.0, 1e-7 / 3, 0.5407407407):
         down, up = float(cqboost._rounded(limit)), float(cqboost._rounded(limit, up=True))
@@ -1374,7 +1223,7 @@ def test_rounded_limits():
 @pytest.mark.parametrize("problem", hard_cqboost.problems()[::5], ids=lambda p: p.name)
 def test_hard_problems(problem):
     record = hard_cqboost.check(problem)
-    assert record["honest"], record
+    assert record is None or record.honest, record
 
 
 @uncompiled
@@ -1384,10 +1233,10 @@ def test_the_judge_of_the_grid_can_tell():
         problem = next(p for p in hard_cqboost.problems() if p.cls is cls and p.pool == "good")
         H, y, weight, model = hard_cqboost.setup(problem)
         model.fit(H, y, weight)
-        _, gap, violation = hard_cqboost.true_gap(model, H, y, weight)
+        gap, violation = hard_cqboost.true_gap(model, H, y, weight)
         assert gap <= model.eps and violation <= 1e-11
         model.example_weights_[::2] *= 1.05
-        _, gap, violation = hard_cqboost.true_gap(model, H, y, weight)
+        gap, violation = hard_cqboost.true_gap(model, H, y, weight)
         assert gap > model.eps or violation > 1e-9
 
 
@@ -1441,7 +1290,7 @@ def test_equal_voters_share_their_weight():
 @pytest.mark.parametrize("master", ["auto", "active-set"])
 def test_mincq_can_be_stopped(master, monkeypatch):
     monkeypatch.setattr(cqboost, "WORK", 1)
-    monkeypatch.setattr(cqboost, "CIRCLES", 1)
+    monkeypatch.setattr(cqboost, "STALLED_ROUNDS", 1)
     X, y = blobs(60, 8, seed=9)
     mu = 0.6 * np.abs(naive_stumps(X).T @ y / 60).mean()
     whole = MinCq(mu=mu, master=master).fit(X, y)
@@ -1462,45 +1311,6 @@ def test_more_rows_than_a_block():
         assert decision.shape == (len(many),)
         assert_allclose(decision, model.votes(many) @ model.weights_, atol=1e-12)
         assert_allclose(decision[-3:], model.decision_function(many[-3:]), atol=1e-12)
-
-
-@uncompiled
-def test_fit_is_all_or_nothing():
-    X, y = blobs(80, 3)
-    for cls in METHODS:
-        model = cls(voters="rbf").fit(X, y)
-        before = dict(vars(model))
-
-        def stop(*_):
-            raise KeyboardInterrupt
-
-        model.set_params(callback=stop, voters="stumps")
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X[:, :2], y)
-        model.set_params(callback=None, voters="rbf")
-        assert vars(model).keys() == before.keys()
-        assert all(vars(model)[name] is before[name] for name in before)
-        model.set_params(voters="stumps").fit(X, y)
-        assert not hasattr(model, "centres_")  # nothing of the fit before
-
-
-def interrupted(*command):
-    """Exit code, seconds to it and output of a process that gets SIGINT two seconds after it
-    printed a line. Shells start what runs in the background without it: it is restored first."""
-    process = subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    try:
-        process.stdout.readline()
-        time.sleep(2)
-        start = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
-        return process.returncode, time.monotonic() - start, output
-    finally:
-        process.kill()
 
 
 LONG = """
@@ -1525,13 +1335,18 @@ except KeyboardInterrupt:
      "LPBoost()", "CGBoost(voters='rbf')"],
 )  # fmt: skip
 def test_interrupts_end_a_fit(model):
-    code, seconds, _ = interrupted("-c", LONG.format(model=model))
-    assert code == 130 and seconds < 10
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT to send")
-def test_interrupts_end_the_command_line():
-    line = "import sys, cli; print('runs', flush=True); sys.exit(cli.main(sys.argv[1:]))"
-    flags = "cgboost", "--data", "german", "--master", "osqp", "--trials", "50", "--quiet"
-    code, seconds, output = interrupted("-c", line, *flags)
-    assert code == 130 and seconds < 10 and "cli.py: interrupted" in output
+    """SIGINT two seconds after the start; shells may start background jobs without its handler."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG.format(model=model)], cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    try:
+        process.stdout.readline()
+        time.sleep(2)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130 and time.monotonic() - start < 10
+    finally:
+        process.kill()

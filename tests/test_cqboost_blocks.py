@@ -134,7 +134,7 @@ def test_threads_are_as_many_as_the_work_is_worth(monkeypatch):
     model = CqBoost(n_jobs=-1).fit(X, y)
     model.decision_function(X)
     assert not started
-    monkeypatch.setattr(cqboost, "CELLS", 300)
+    monkeypatch.setattr(cqboost, "CELLS_PER_THREAD", 300)
     model.fit(X, y)
     assert [pool._max_workers for pool in started] == [800 // 300 - 1]
     with pytest.raises(ValueError, match="infeasible"):

@@ -12,7 +12,7 @@ import datasets
 from solvers import exrm, model_file
 from solvers.exrm import PSVM, ConvergenceWarning, ExRM
 from tests.conftest import blobs, naive_bootstrap, naive_counts, read_arrays
-from tests.hard_exrm import check, is_honest, make, problems
+from tests.hard_exrm import check, make, problems
 
 pytestmark = pytest.mark.bounds
 TIGHT = 1e-10
@@ -246,8 +246,7 @@ def test_more_features_than_rows():
 def test_hard_problems(name):
     """Every eighth of the grid that `python -m tests.hard_exrm` runs in full."""
     record = check(name)
-    assert is_honest(record), record
-    assert record["converged"], record
+    assert record.honest and record.converged, record
 
 
 @pytest.mark.uncompiled
