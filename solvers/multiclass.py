@@ -151,31 +151,20 @@ def _least_squares(X, targets, weight, l2):
     return coef, level - coef @ mean, objective, gap
 
 
-# >>> shared: numbers 1
-ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
-
-
+# >>> shared: numbers 2
 def _deviations(X, C, mean, w):
-    """Standard deviation of each column of X from its mean and its centred form C, with weights w
-    of sum 1; infinite for columns that are constant: they then count for nothing."""
-    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
-    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
-    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
-    for j in np.flatnonzero(odd) if odd.any() else ():
-        x = X[w > 0, j]
-        c = C[w > 0, j]
+    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+
+    It is inf for constant columns: divided by it, they count for nothing.
+    """
+    deviations = np.sqrt(w @ C**2)
+    is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
+    for j in np.flatnonzero(is_doubtful):
+        x, c = X[w > 0, j], C[w > 0, j]
         size = np.abs(c).max()  # Squares of small numbers would be 0.
-        level = size < VANISHING or (x == x[0]).all()
-        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return found
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below MAX_ABS."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < MAX_ABS**2 or bool((np.abs(flat) < MAX_ABS).all())
+        is_constant = size < VANISHING or (x == x[0]).all()
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return deviations
 
 
 # <<< shared: numbers
@@ -726,11 +715,8 @@ class _Coded(_Nested):
                 outputs = X @ self.coef_.T + self.intercept_
         else:
             outputs = np.column_stack([self._output(member, X) for member in self.estimators_])
-        if not _are_bounded(outputs):
-            raise ValueError(
-                f"{type(self).__name__}: outputs from {outputs.min():g} to {outputs.max():g}; "
-                f"scale X: they have to be numbers below {MAX_ABS:g}"
-            )
+        text = f"outputs from {outputs.min():g} to {outputs.max():g}; scale X: they have to be "
+        self._require((np.abs(outputs) < MAX_ABS).all(), f"{text}numbers below {MAX_ABS:g}")
         return outputs
 
     def _output(self, member, X):
