@@ -112,7 +112,7 @@ def _log_odds(error, K):
 
 def _inverse(E, w):
     """Weights (T,) of sum 1, inverse to the mean squares of the errors E (n, T); w (n,) of sum 1.
-    If some members have no error, they share the weight."""
+    If some members have no error, all weight goes to them."""
     square = w @ (E / max(np.abs(E).max(), VANISHING)) ** 2
     least = square.min()
     a = least / square if least > 0 else (square == 0).astype(np.float64)

@@ -26,7 +26,7 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 1.3; 
 Departs   Random columns are never repeated, also not as complements: equal columns would make equal
           errors.
 Symbols   paper     here      meaning                         shape
-          M         code_     the code, one word a class      (K, L)
+          M         code_     the code, one word per class    (K, L)
           f_l(x)    votes     outputs of the classifiers      (n, L)
 Use       m = OneVsRest(ExRM()).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/multiclass.py, MIT licence
