@@ -30,6 +30,8 @@ from solvers.diversity import ambiguity
 from solvers.exrm import PSVM
 from solvers.gradient_boosting import GradientBoostingRegressor
 
+pytestmark = pytest.mark.uncompiled  # The solver has no kernels.
+
 
 def table(K=3, n=150, d=4, seed=0):
     rng = np.random.default_rng(seed)
@@ -62,6 +64,13 @@ class Fixed:
 
     def predict(self, X):
         return self.says
+
+
+def first_column():
+    """A fitted classifier whose decision is the first column."""
+    fixed = Fixed([], [False, True])
+    fixed.decision_function = lambda X: X[:, 0]
+    return fixed
 
 
 class Silent:
@@ -99,8 +108,6 @@ def naive_isotonic(y, w):
 
 
 # -- voting ---------------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("weights", [None, [2, 1, 1.5]])
 def test_voting_matches_scikit_learn(K, weights):
@@ -115,8 +122,6 @@ def test_voting_matches_scikit_learn(K, weights):
     assert_allclose(model.predict_proba(test), peer.predict_proba(test), atol=1e-14)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 3])
 def test_average_of_decision_functions(K):
     X, y = table(K)
@@ -128,8 +133,6 @@ def test_average_of_decision_functions(K):
     assert_array_equal(model.weights_, [0.75, 0.25])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_majority_rejects():
     X = np.zeros((4, 1))
     says = ["abac", "abbc", "accb", "aacb"]  # rows: aaaa, bbca, abcc, ccbb
@@ -268,8 +271,6 @@ def naive_errors(found, X, y, weight, folds):
     return np.array(errors)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_weights_learned_from_errors_match_naive(K, weighted):
@@ -352,8 +353,6 @@ def random_errors(seed):
     return E, w / w.sum()
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(24))
 def test_covariance_weights_match_scipy(seed):
     """An active set method of another problem, with the sum as a heavy row; and the conditions."""
@@ -375,17 +374,6 @@ def test_covariance_weights_match_scipy(seed):
     assert objective <= x @ C @ x + 1e-9 * best and x @ C @ x <= objective + 1e-6 * best
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_covariance_weights_match_a_conic_solver(seed):
-    cvxpy = pytest.importorskip("cvxpy")
-    E, w = random_errors(4 * seed)
-    a = cvxpy.Variable(E.shape[1], nonneg=True)
-    squares = cvxpy.sum_squares((np.sqrt(w)[:, None] * E) @ a)
-    best = cvxpy.Problem(cvxpy.Minimize(squares), [cvxpy.sum(a) == 1]).solve(solver="CLARABEL")
-    objective = _least_squares(E, w)[1]
-    assert objective == pytest.approx(best, rel=1e-5, abs=1e-9)
-
-
 def test_the_gap_of_covariance_weights_bounds_their_error(monkeypatch):
     E, w = random_errors(0)
     best = _least_squares(E, w)[1]
@@ -394,8 +382,6 @@ def test_the_gap_of_covariance_weights_bounds_their_error(monkeypatch):
     assert objective > 1.01 * best and gap >= objective - best
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_covariance_weights_of_perfect_members_and_of_any_size():
     E, w = random_errors(8)
     E = np.column_stack([E, E[:, 0] + 1.0])
@@ -417,8 +403,6 @@ def test_covariance_weights_of_perfect_members_and_of_any_size():
 
 
 # -- built-in members -----------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_bayes_matches_scikit_learn():
     bayes = pytest.importorskip("sklearn.naive_bayes")
     X, y = table(3)
@@ -429,8 +413,6 @@ def test_bayes_matches_scikit_learn():
     assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-9)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_centroid_is_the_nearest_mean():
     X, y = table(3)
     X, y = X[:100], np.where(np.arange(100) < 40, "a", y[:100])  # classes of unequal size
@@ -442,8 +424,6 @@ def test_centroid_is_the_nearest_mean():
     assert_allclose(found, scores / scores.sum(1, keepdims=True), atol=1e-6)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_linear_is_least_squares():
     X, y = table(3)
     Z = (X - X.mean(0)) / X.std(0)
@@ -457,8 +437,6 @@ def test_linear_is_least_squares():
     assert_allclose(member.predict_proba(X), expected, atol=1e-10)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_members_take_any_scale(name):
     """The same probabilities at any size of X, up to rounding; as the plain formulas at 1."""
@@ -498,8 +476,6 @@ def test_constant_columns_count_for_nothing(name):
     assert_allclose(member.predict_proba(X[:, 4:]), 1 / 3, atol=1e-12)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_bayes_far_away():
     """The class that is nearer in its own deviations gets all, up to 1e150 of them."""
     X, y = np.array([[0.0], [2.0], [10.0], [16.0]]), np.array(["a", "a", "b", "b"])
@@ -521,8 +497,12 @@ def split(n, k=4):
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(k)]
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
+def repeated(weight):
+    """Rows repeated by whole weights (150,), folds, and these folds of the repeated rows."""
+    rows, folds = np.repeat(np.arange(150), weight), split(150)
+    return rows, folds, [tuple(np.flatnonzero(np.isin(rows, r)) for r in pair) for pair in folds]
+
+
 @pytest.mark.parametrize("K", [2, 3])
 def test_stacking_matches_scikit_learn(K):
     ensemble = pytest.importorskip("sklearn.ensemble")
@@ -538,8 +518,6 @@ def test_stacking_matches_scikit_learn(K):
     assert model.residual_ is None and model.objective_ < 0.5
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 4])
 def test_stacking_is_nonnegative_regression(K):
     optimize = pytest.importorskip("scipy.optimize")
@@ -598,9 +576,7 @@ def test_weights_reach_the_members_of_every_fold():
     """Whole weights are repeated rows, in the folds, the regressions and the final members."""
     X, y = table(3)
     weight = np.random.default_rng(0).integers(1, 4, 150)
-    rows = np.repeat(np.arange(150), weight)
-    folds = split(150)
-    again = [tuple(np.flatnonzero(np.isin(rows, part)) for part in pair) for pair in folds]
+    rows, folds, again = repeated(weight)
     for params in ({}, {"meta": "centroid"}):
         meta = {"meta": BUILT_IN["centroid"]()} if params else {}
         one = Stacking(cv=folds, **meta).fit(X, y, weight.astype(float))
@@ -612,8 +588,6 @@ def test_weights_reach_the_members_of_every_fold():
             assert_allclose(one.coef_, two.coef_, atol=1e-10)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_a_classifier_on_top_that_only_predicts():
     X, y = table(3)
     model = Stacking("linear,bayes", meta=Silent()).fit(X, y)
@@ -632,8 +606,6 @@ def test_more_members_never_raise_the_squared_error():
     assert_allclose(model.trace_[3], model.trace_[2])  # the fourth brings nothing new
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(10))
 def test_regression_matches_scipy(seed):
     optimize = pytest.importorskip("scipy.optimize")
@@ -652,8 +624,6 @@ def test_regression_matches_scipy(seed):
     assert 0 <= gap < 1e-12
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(24))
 def test_regression_on_numbers_of_both_signs_matches_scipy(seed):
     optimize = pytest.importorskip("scipy.optimize")
@@ -701,13 +671,10 @@ def test_regression_with_a_column_against_the_goal(monkeypatch):
     assert objective > best + 0.1 and gap >= objective - best
 
 
-def test_regression_uses_a_column_of_little_use():
+def test_regression_on_columns_of_little_or_no_use():
     x, objective, gap = _regress(np.diag([1.0, 1e-5]), np.array([1.0, 1e-5]), np.full(2, 0.5))
     assert_allclose(x, 1.0, rtol=1e-9)
     assert objective < 1e-25 and gap < 1e-15
-
-
-def test_regression_on_nothing():
     x, objective, gap = _regress(np.zeros((5, 2)), np.array([0, 1, 0, 1, 1.0]), np.full(5, 0.2))
     assert not x.any() and objective == pytest.approx(0.6) and gap < 1e-15
 
@@ -737,8 +704,6 @@ def test_fitted_members_are_left_alone():
         assert_array_equal(member.state_, state)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_classes_that_a_member_does_not_know():
     """Four classes, one of them rare: a fold may lack it, and the member's columns then too."""
     X, y = table(3)
@@ -760,16 +725,24 @@ def test_classes_that_a_member_does_not_know():
         Voting([fixed], prefit=True).fit(X, y)
 
 
-def test_folds():
+@pytest.mark.parametrize("is_numeric", [False, True])
+def test_folds(is_numeric):
+    """Each row of weight is tested once; folds are alike in the classes, or in the order of y."""
     codes, weight = np.repeat([0, 1, 2], [11, 7, 23]), np.ones(41)
     weight[[0, 20]] = 0.0
-    pairs = Stacking(cv=4)._folds(codes, weight)
-    tested = np.concatenate([test for _, test in pairs])
-    assert_array_equal(np.sort(tested), np.flatnonzero(weight))
+    used = np.flatnonzero(weight)
+    y = np.random.default_rng(0).normal(size=41) if is_numeric else codes
+    pairs = (StackingRegressor if is_numeric else Stacking)(cv=4)._folds(y, weight)
+    assert_array_equal(np.sort(np.concatenate([test for _, test in pairs])), used)
+    rank = np.full(41, -1)
+    rank[used] = y[used].argsort().argsort()
     for train, test in pairs:
-        assert_array_equal(np.sort(np.concatenate([train, test])), np.flatnonzero(weight))
-        counts = np.bincount(codes[test], minlength=3)
-        assert (np.abs(counts - np.array([10, 7, 22]) / 4) < 1).all()
+        assert_array_equal(np.sort(np.concatenate([train, test])), used)
+        if is_numeric:
+            assert len(set(rank[test] // 4)) == len(test)  # one of every four neighbours
+        else:
+            counts = np.bincount(codes[test], minlength=3)
+            assert (np.abs(counts - np.array([10, 7, 22]) / 4) < 1).all()
     assert len(Stacking(cv=10)._folds(np.array([0, 0, 1, 1]), np.ones(4))) == 4
 
 
@@ -798,8 +771,6 @@ WAYS = [  # Every way to combine regressors.
 each_way = pytest.mark.parametrize("model", WAYS, ids=repr)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("weights", [None, [2, 1, 1.5]])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_voting_regressor_matches_scikit_learn(weights, weighted):
@@ -818,8 +789,6 @@ def test_voting_regressor_matches_scikit_learn(weights, weighted):
     assert model.residual_ is None and model.converged_ and model.weights_.sum() == 1
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("weighted", [False, True])
 def test_weights_of_an_average_match_naive(weighted):
     optimize = pytest.importorskip("scipy.optimize")
@@ -854,8 +823,6 @@ def test_weights_of_an_average_match_naive(weighted):
     assert model.objective_ <= min(C.diagonal().min(), equal @ C @ equal) + 1e-12
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_stacking_regressor_matches_scikit_learn():
     ensemble = pytest.importorskip("sklearn.ensemble")
     from sklearn.linear_model import LinearRegression, Ridge
@@ -910,9 +877,7 @@ def test_weights_of_rows_reach_the_regressors_of_every_fold():
     """Whole weights are repeated rows, in the folds, the weights and the final members."""
     X, y = numbers()
     weight = np.random.default_rng(0).integers(0, 4, 150)
-    rows = np.repeat(np.arange(150), weight)
-    folds = split(150)
-    again = [tuple(np.flatnonzero(np.isin(rows, part)) for part in pair) for pair in folds]
+    rows, folds, again = repeated(weight)
     for model in WAYS:
         one = copy.copy(model).set_params(cv=folds).fit(X, y, weight.astype(float)).predict(X)
         two = copy.copy(model).set_params(cv=again).fit(X[rows], y[rows]).predict(X)
@@ -921,8 +886,6 @@ def test_weights_of_rows_reach_the_regressors_of_every_fold():
         assert abs(one - plain).max() > 1e-3
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_built_in_regressors_are_least_squares():
     X, y = numbers()
     Z = (X - X.mean(0)) / X.std(0)
@@ -939,19 +902,6 @@ def test_built_in_regressors_are_least_squares():
         assert_allclose(weighted.predict(X), again.predict(X), rtol=1e-9)
         level = np.column_stack([X, np.full(150, 0.1)])
         assert_allclose(REGRESSORS[name]().fit(level, y).predict(level), member.predict(X))
-
-
-def test_folds_of_numbers():
-    y, weight = np.random.default_rng(0).normal(size=41), np.ones(41)
-    weight[[0, 20]] = 0.0
-    pairs = StackingRegressor(cv=4)._folds(y, weight)
-    tested = np.concatenate([test for _, test in pairs])
-    assert_array_equal(np.sort(tested), np.flatnonzero(weight))
-    rank = np.full(41, -1)
-    rank[np.flatnonzero(weight)] = y[weight > 0].argsort().argsort()
-    for train, test in pairs:
-        assert_array_equal(np.sort(np.concatenate([train, test])), np.flatnonzero(weight))
-        assert len(set(rank[test] // 4)) == len(test)  # one of every four neighbours
 
 
 @pytest.mark.parametrize("model", WAYS[:-1], ids=repr)
@@ -1090,8 +1040,6 @@ def test_missing_values_are_the_business_of_regressors():
 
 
 # -- calibration ----------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("method, theirs", [("platt", "sigmoid"), ("isotonic", "isotonic")])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.filterwarnings("ignore:Since FrozenEstimator")
@@ -1116,19 +1064,6 @@ def test_calibration_matches_scikit_learn(method, theirs, weighted):
     assert model.converged_ and model.residual_ <= 1e-9
 
 
-def test_platt_matches_scikit_learn_on_many_rows():
-    calibration = pytest.importorskip("sklearn.calibration")
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        f = rng.normal(size=20000)
-        y = rng.random(20000) < 1 / (1 + np.exp(1 - seed * f))
-        fixed = Fixed([], [False, True])
-        fixed.decision_function = lambda X: X[:, 0]
-        found = Calibrated(fixed, prefit=True).fit(f[:, None], y).predict_proba(f[:, None])[:, 1]
-        peer = calibration._SigmoidCalibration().fit(f, y.astype(float))
-        assert_allclose(found, peer.predict(f), atol=1e-6)
-
-
 def test_platt_minimises_its_loss():
     optimize = pytest.importorskip("scipy.optimize")
     X, y = table(2, seed=3)
@@ -1148,8 +1083,6 @@ def test_platt_minimises_its_loss():
     assert_allclose(p[:, 1], 1 / (1 + np.exp(-model.slope_ * f - model.offset_)), atol=1e-14)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_the_gap_of_platt_bounds_its_error_at_every_step():
     X, y = table(2, seed=3)
     seen = []
@@ -1164,8 +1097,6 @@ def test_the_gap_of_platt_bounds_its_error_at_every_step():
     assert not short.converged_ and short.trace_[0] == short.objective_
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(6))
 def test_isotonic_matches_naive(seed):
     """Also on equal outputs, which get one value."""
@@ -1180,8 +1111,6 @@ def test_isotonic_matches_naive(seed):
     assert_allclose(np.interp(levels, *corners), naive_isotonic(y, weight), atol=1e-12)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_isotonic_is_certified_and_increasing():
     X, y = table(2, n=400, seed=2)
     weight = np.random.default_rng(0).integers(0, 4, 400).astype(float)
@@ -1220,8 +1149,6 @@ def test_separated_outputs_stay_finite():
     assert (np.diff(p) >= 0).all() and p[-1] > 0.9
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_platt_is_certified_on_hard_outputs():
     """Far outliers, tiny and huge scales, uneven weights; the first saturates after a full step."""
     cases = [([17.0, 115.0], [True, False], [671.52146592, 12.95446561])]
@@ -1261,8 +1188,7 @@ def test_calibration_at_any_scale():
     """Of outputs; the slope makes up for it. Constant outputs but for rounding have no slope."""
     f, y = np.random.default_rng(0).normal(size=(2, 80))
     y = f + y > 0
-    fixed = Fixed([], [False, True])
-    fixed.decision_function = lambda X: X[:, 0]
+    fixed = first_column()
     for method in ("platt", "isotonic"):
         model = Calibrated(fixed, method=method, prefit=True)
         expected = model.fit(f[:, None], y).predict_proba(f[:, None])
@@ -1278,8 +1204,7 @@ def test_calibration_at_any_scale():
 def test_rows_of_no_weight_have_no_say_in_calibration():
     f, noise = np.random.default_rng(0).normal(size=(2, 80))
     y, weight = f + noise > 0, np.where(np.arange(80) < 20, 0.0, 1.0)
-    fixed = Fixed([], [False, True])
-    fixed.decision_function = lambda X: X[:, 0]
+    fixed = first_column()
     for method in ("platt", "isotonic"):
         model = Calibrated(fixed, method=method, prefit=True)
         expected = model.fit(f[20:, None], y[20:]).predict_proba(f[:, None])
@@ -1303,8 +1228,6 @@ def test_fit_of_a_member_may_return_nothing():
     assert stack.score(X, y) > 0.6 and isinstance(stack.estimators_[0], Loud)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_messages_say_what_is_needed():
     """And never advise what was done already."""
     X, y = table(3)
@@ -1323,8 +1246,6 @@ def test_messages_say_what_is_needed():
         Voting([svm], how="soft").fit(X, y)  # Calibrated alone takes two classes only
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_weights_for_members_that_take_none():
     neighbors = pytest.importorskip("sklearn.neighbors")
     calibration = pytest.importorskip("sklearn.calibration")
@@ -1352,8 +1273,6 @@ def test_weights_for_members_that_take_none():
             model.set_params(class_weight={"a": 2.0}).fit(X, y)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e150])
 def test_outputs_that_are_no_numbers_are_refused(bad):
     X, y = table(2, n=20)
@@ -1375,8 +1294,6 @@ def test_outputs_that_are_no_numbers_are_refused(bad):
         assert (model.fit(X, y).predict_proba(X) >= 0).all()
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_labels_of_the_wrong_shape_are_refused():
     X, y = table(2, n=20)
     for says in (np.full((20, 1), "a"), np.full(19, "a"), "a", np.zeros(20), np.full(20, "z")):
@@ -1384,8 +1301,6 @@ def test_labels_of_the_wrong_shape_are_refused():
             Voting([Fixed(says, ["a", "b"])], prefit=True).fit(X, y)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_outputs_of_the_wrong_shape_are_refused():
     X, y = table(3, n=20)
     wide, narrow = Fixed([], list("abc")), Fixed([], ["a", "c"])
@@ -1563,8 +1478,6 @@ def test_weights_and_missing_values_reach_the_members():
             model.fit(X, y)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_the_tag_for_missing_values_is_that_of_the_members():
     trees = pytest.importorskip("sklearn.tree")
     from sklearn.linear_model import LogisticRegression

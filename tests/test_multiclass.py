@@ -25,6 +25,8 @@ from solvers.multiclass import (
     random_code,
 )
 
+pytestmark = pytest.mark.uncompiled  # The solver has no kernels.
+
 
 def table(K=4, n=160, d=5, seed=0):
     rng = np.random.default_rng(seed)
@@ -80,8 +82,6 @@ class Told:
 
 
 # -- codes ----------------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 7])
 def test_exhaustive_code_has_all_splits_once(K):
     code = exhaustive_code(K)
@@ -92,16 +92,12 @@ def test_exhaustive_code_has_all_splits_once(K):
         assert min_distance(code) == 2 ** (K - 2)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_one_vs_one_code_has_all_pairs():
     code = one_vs_one_code(5)
     pairs = {(int(np.argmin(c)), int(np.argmax(c))) for c in code.T}
     assert pairs == set(itertools.combinations(range(5), 2)) and (np.abs(code).sum(0) == 2).all()
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K, L", [(5, 10), (8, 30), (12, 36), (26, 48)])
 def test_random_code(K, L):
     code = random_code(K, L, np.random.default_rng(0))
@@ -126,8 +122,6 @@ def test_a_small_random_code_is_exhaustive():
     assert_array_equal(random_code(4, 20, np.random.default_rng(0)), exhaustive_code(4))
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("how", ["hinge", "hamming"])
 def test_decode_matches_naive(how):
     rng = np.random.default_rng(0)
@@ -160,8 +154,6 @@ def test_words_of_one_class_are_as_good_as_those_of_another():
 
 
 # -- correct --------------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("decoding", ["hinge", "hamming"])
 def test_a_planted_code_corrects_errors(decoding):
     """Words that differ in 8 of 15 columns: any 3 wrong classifiers a row are corrected."""
@@ -184,8 +176,6 @@ def test_a_planted_code_corrects_errors(decoding):
         Recorder.lies = {}
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("K", [2, 4])
 def test_one_vs_rest_matches_scikit_learn(K):
     pytest.importorskip("sklearn")
@@ -205,8 +195,6 @@ def test_one_vs_rest_matches_scikit_learn(K):
     assert_allclose(ours, theirs, atol=1e-12)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_one_vs_one_matches_scikit_learn():
     pytest.importorskip("sklearn")
     from sklearn.linear_model import LogisticRegression
@@ -221,8 +209,6 @@ def test_one_vs_one_matches_scikit_learn():
     assert_array_equal(model.predict(X)[clear], theirs.predict(X)[clear])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("code", ["exhaustive", "one-vs-one"])
 def test_built_in_base_is_ridge_regression(code):
     """By rows that stand for the penalty, in NumPy's least squares; zeros leave rows out."""
@@ -300,8 +286,6 @@ def test_weights_and_missing_values_reach_the_base():
 
 
 # -- zeros, extremes ------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("decoding", ["hinge", "hamming"])
 def test_decisions_of_exactly_zero_are_positive(decoding):
     X, y, f = np.zeros((4, 1)), list("abab"), np.array([0.0, -0.0, 1e-300, -1e-300])
@@ -316,8 +300,6 @@ def test_decisions_of_exactly_zero_are_positive(decoding):
     assert_array_equal(three.predict(X), np.array(list("abc"))[expected.argmax(axis=1)])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("model", [OneVsRest(), ECOC(code="one-vs-one"), OneVsRest(Calibrated())])
 @pytest.mark.parametrize("K", [2, 4])
 def test_any_scale_of_data_and_weights(model, K):
@@ -349,8 +331,6 @@ def test_constant_columns_count_for_nothing():
     )
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_a_penalty_that_is_lost_ends_in_a_warning():
     """Equal columns leave a matrix that is singular to the last digit."""
     X, y = np.repeat([[0.0, 0.0], [1.0, 1.0]], 6, axis=0), np.arange(12) % 3
@@ -366,8 +346,6 @@ def test_a_penalty_that_is_lost_ends_in_a_warning():
     assert_allclose(model.votes(np.column_stack([X, X])), OneVsRest(l2=1e-12).fit(X, y).votes(X))
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e150])
 def test_outputs_that_are_no_numbers_are_refused(bad):
     X, y = table(3, n=9)
@@ -441,8 +419,6 @@ def test_weights_for_a_base_that_takes_none():
             model.fit(X, y, weight)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_a_regressor_may_be_the_base():
     linear = pytest.importorskip("sklearn.linear_model")
     X, y = table(3)
@@ -473,8 +449,6 @@ def test_probabilities():
     assert hasattr(OneVsRest(Late(np.ones(160))).fit(X, y), "predict_proba")
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_the_tag_for_missing_values_is_that_of_the_base():
     trees = pytest.importorskip("sklearn.tree")
     from sklearn.linear_model import LogisticRegression
