@@ -54,7 +54,7 @@ def named(found):
 
 
 class Fixed:
-    """A fitted classifier that says what it was told, whatever the rows are."""
+    """A fitted classifier with the given predictions, whatever the rows are."""
 
     def __init__(self, says, classes):
         self.says, self.classes_ = np.array(says), np.array(classes)
@@ -85,7 +85,7 @@ class Silent:
 
 
 class Loud(Silent):
-    """The same with probabilities."""
+    """A classifier with probabilities, whose fit returns nothing."""
 
     def predict_proba(self, X):
         p = np.exp(-np.abs(X[:, :1] - self.first))
@@ -93,7 +93,7 @@ class Loud(Silent):
 
 
 class Outputs(Silent):
-    """The same with a decision function for two classes."""
+    """A classifier with a decision function for two classes, whose fit returns nothing."""
 
     def decision_function(self, X):
         near = np.abs(X[:, :1] - self.first)
@@ -240,21 +240,6 @@ def test_members_may_have_names(make, capsys):
     plain.set_params(members__2=other[2]).fit(X, y)
     for model in (pairs, plain):
         assert_array_equal(model.decision_function(X), expected)
-
-
-def test_parameters_of_members_can_be_searched():
-    selection = pytest.importorskip("sklearn.model_selection")
-    X, y = table(2)
-    for found, name in (([("svm", PSVM()), ("b", "bayes")], "svm"), ([PSVM(), "bayes"], "0")):
-        model, key = Voting(found, how="average"), f"members__{name}__lam"
-        grid = selection.GridSearchCV(model, {key: [1e-6, 1.0]}, cv=3).fit(X, y)
-        scores = [
-            selection.cross_val_score(Voting([PSVM(lam=lam), "bayes"], how="average"), X, y, cv=3)
-            for lam in (1e-6, 1.0)
-        ]
-        assert_allclose(grid.cv_results_["mean_test_score"], np.mean(scores, axis=1))
-        fitted = grid.best_estimator_.estimators_[0]
-        assert fitted.lam == grid.best_params_[key] and not hasattr(found[0], "coef_")
 
 
 # -- weights learned from errors ------------------------------------------------------------------
@@ -439,7 +424,7 @@ def test_linear_is_least_squares():
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_members_take_any_scale(name):
-    """The same probabilities at any size of X, up to rounding; as the plain formulas at 1."""
+    """Probabilities do not depend on the unit of X or of the weights, up to rounding."""
     X, y = table(3)
     expected = BUILT_IN[name]().fit(X, y).predict_proba(X)
     weight = np.random.default_rng(0).random(150)
@@ -693,13 +678,9 @@ def test_fitted_members_are_left_alone():
     more, labels = table(3, seed=1)
     fitted = [BUILT_IN[name]().fit(X, y) for name in BUILT_IN]
     before = [member.state_.copy() for member in fitted]
-    model = Stacking(fitted, prefit=True).fit(more, labels)
-    P = [member.predict_proba(more) for member in fitted]
-    for c in range(3):
-        A, b = np.column_stack([p[:, c] for p in P]), 1.0 * (labels == "abc"[c])
-        assert_allclose(model.coef_[:, c], _regress(A, b, np.full(150, 1 / 150))[0], atol=1e-12)
-    vote = Voting(fitted, prefit=True).fit(more, labels)
-    assert all(a is b for a, b in zip(vote.estimators_, fitted, strict=True))
+    for model in (Stacking(fitted, prefit=True), Voting(fitted, prefit=True)):
+        model.fit(more, labels)
+        assert all(a is b for a, b in zip(model.estimators_, fitted, strict=True))
     for member, state in zip(fitted, before, strict=True):
         assert_array_equal(member.state_, state)
 
@@ -1294,14 +1275,11 @@ def test_outputs_that_are_no_numbers_are_refused(bad):
         assert (model.fit(X, y).predict_proba(X) >= 0).all()
 
 
-def test_labels_of_the_wrong_shape_are_refused():
+def test_outputs_of_the_wrong_shape_are_refused():
     X, y = table(2, n=20)
     for says in (np.full((20, 1), "a"), np.full(19, "a"), "a", np.zeros(20), np.full(20, "z")):
         with pytest.raises(ValueError, match="predicts labels that are not in y"):
             Voting([Fixed(says, ["a", "b"])], prefit=True).fit(X, y)
-
-
-def test_outputs_of_the_wrong_shape_are_refused():
     X, y = table(3, n=20)
     wide, narrow = Fixed([], list("abc")), Fixed([], ["a", "c"])
     wide.predict_proba = lambda X: np.full((len(X), 2), 0.5)

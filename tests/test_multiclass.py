@@ -48,7 +48,7 @@ def naive_decode(outputs, code, how):
 
 
 class Recorder:
-    """Remembers the labels by the number of the row in column 0, and lies where it is told."""
+    """Predicts the label of the row numbered in column 0; the wrong one on rows in `lies`."""
 
     lies = {}  # number of the copy -> rows
 
@@ -72,7 +72,7 @@ class Recorder:
 
 
 class Told:
-    """Says what it was told, whatever the rows are; fit returns nothing and takes no weights."""
+    """Classifier with given outputs for any rows; fit returns nothing and takes no weights."""
 
     def __init__(self, says, how="decision_function"):
         setattr(self, how, lambda X: says)
@@ -334,9 +334,8 @@ def test_constant_columns_count_for_nothing():
 def test_a_penalty_that_is_lost_ends_in_a_warning():
     """Equal columns leave a matrix that is singular to the last digit."""
     X, y = np.repeat([[0.0, 0.0], [1.0, 1.0]], 6, axis=0), np.arange(12) % 3
-    with pytest.warns(
-        multiclass.ConvergenceWarning, match="ended with residual .* raise l2 or tol"
-    ):
+    text = "OneVsRest ended with residual .* raise l2 or tol"
+    with pytest.warns(multiclass.ConvergenceWarning, match=text):
         model = OneVsRest(l2=1e-300).fit(X, y)
     assert not model.converged_ and model.residual_ > model.tol
     assert_allclose(model.votes(X), -1 / 3, atol=1e-12)  # the classes are mixed evenly
@@ -352,9 +351,7 @@ def test_outputs_that_are_no_numbers_are_refused(bad):
     says = np.where(np.arange(9) == 3, bad, 1.0)
     with pytest.raises(ValueError, match="OneVsRest: outputs from .* scale X: they have to be"):
         OneVsRest(Told(says)).fit(X, y).predict(X)
-    with pytest.raises(
-        ValueError, match=r"OneVsRest: Told gives outputs of shape \(9, 2\), not one a"
-    ):
+    with pytest.raises(ValueError, match=r"OneVsRest: Told gives outputs of shape \(9, 2\), not"):
         OneVsRest(Told(np.zeros((9, 2)))).fit(X, y).predict(X)
 
 
@@ -437,9 +434,8 @@ def test_probabilities():
     nothing = OneVsRest(Told(np.tile([1.0, 0.0], (160, 1)), "predict_proba")).fit(X, y)
     assert_allclose(nothing.predict_proba(X), 1 / 3)
     svm = pytest.importorskip("sklearn.svm").LinearSVC()
-    assert not hasattr(OneVsRest(svm), "predict_proba") and not hasattr(
-        OneVsRest(), "predict_proba"
-    )
+    for without in (OneVsRest(svm), OneVsRest()):
+        assert not hasattr(without, "predict_proba")
 
     class Late(Told):  # shows after fit whether it has probabilities
         def fit(self, X, y):
