@@ -785,12 +785,16 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 
 
 # >>> shared: numbers 2
+ROWS = 2048  # Rows per product, whose squares fit into the cache.
+
+
 def _deviations(X, C, mean, w):
     """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
 
     It is inf for constant columns: divided by it, they count for nothing.
     """
-    deviations = np.sqrt(w @ C**2)
+    starts = range(0, len(w), ROWS)
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
     is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
     for j in np.flatnonzero(is_doubtful):
         x, c = X[w > 0, j], C[w > 0, j]
