@@ -1283,8 +1283,8 @@ class Voting(_Combined):
 
     Example
     -------
-    >>> model = Voting([ExRM(), DRM(), AdaBoost()], how="plurality").fit(X, y)
-    >>> model.score(X, y)
+    >>> model = Voting([OneVsRest(ExRM()), "bayes", "centroid"], weights="log-odds").fit(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _multi_class = True
@@ -1396,8 +1396,8 @@ class Stacking(_Combined):
 
     Example
     -------
-    >>> model = Stacking([Calibrated(ExRM()), Calibrated(DRM())]).fit(X, y)
-    >>> model.weights_, model.score(X, y)
+    >>> model = Stacking([OneVsRest(Calibrated(ExRM())), "bayes"]).fit(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _multi_class = True
@@ -1522,7 +1522,7 @@ class VotingRegressor(_CombinedRegressor):
     Example
     -------
     >>> model = VotingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
-    >>> model.predict(X), model.score(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _param_rules = COMMON | {
@@ -1582,7 +1582,7 @@ class StackingRegressor(_CombinedRegressor):
     Example
     -------
     >>> model = StackingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
-    >>> model.weights_, model.score(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _param_rules = Stacking._param_rules | {"members": OF_NUMBERS}
@@ -1647,7 +1647,7 @@ class Calibrated(_Combined):
     Example
     -------
     >>> model = Calibrated(ExRM(), method="isotonic").fit(X, y)
-    >>> model.predict_proba(X)[:, 1]
+    >>> model.predict_proba(X_test)[:3, 1]
     """
 
     _role = "base"

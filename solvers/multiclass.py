@@ -11,8 +11,8 @@ Problem   A code matrix of -1, 0 and +1 has a row for each of K classes and a co
 
 Method    L fits of the base classifier; decoding is two matrix products. A code whose words differ
           in at least D columns corrects any (D - 1) / 2 wrong outputs. Codes: all 2^(K-1) - 1 ways
-          to split the classes, all pairs of classes, or the best of many random ones, of
-          10 log2 K columns. Two classes are one column, whatever the code.
+          to split the classes, all pairs of classes, or the best of many random ones, of 10 log2 K
+          columns. Two classes are one column.
           `residual_` is the largest certified gap of a classifier, relative to its own objective.
           The built-in base is regularised least squares on -1/+1, solved for all columns at once
           and certified: with centred rows Z of unit variance, minimised over w and b it is
@@ -71,16 +71,12 @@ def one_vs_one_code(K):
 
 def random_code(K, L, rng):
     """Best of CANDIDATES random codes, (K, L): of the largest distance between any two words."""
-    if K <= MAX_CLASSES:
-        every = exhaustive_code(K)
-        if L >= every.shape[1]:
-            return every
-    codes = (
-        every[:, rng.choice(every.shape[1], L, replace=False)] if K <= MAX_CLASSES
-        else _distinct_columns(K, L, rng)
-        for _ in range(CANDIDATES)
-    )  # fmt: skip
-    return max(codes, key=min_distance)
+    if K > MAX_CLASSES:
+        return max((_distinct_columns(K, L, rng) for _ in range(CANDIDATES)), key=min_distance)
+    every = exhaustive_code(K)
+    n = every.shape[1]
+    codes = (every[:, rng.choice(n, L, replace=False)] for _ in range(CANDIDATES))
+    return every if L >= n else max(codes, key=min_distance)
 
 
 def _distinct_columns(K, L, rng):
@@ -651,12 +647,10 @@ class _Coded(_Nested):
     def _is_consistent(self, has):
         """Check the code and its classifiers, and predict a row of zeros."""
         K, L, d = self.classes_.size, self.weights_.size, self.n_features_in_
-        is_valid = self.code_.shape == (K, L) and L > 0 and self.code_.dtype == np.int8
-        is_valid = is_valid and np.isin(self.code_, (-1, 0, 1)).all() and has("weights_", (L,))
+        is_valid = has("weights_", (L,)) and self.code_.shape == (K, L)
+        is_valid = is_valid and np.isin(self.code_, (-1, 0, 1)).all()
         if isinstance(self.base, str):
             is_valid = is_valid and has("coef_", (L, d)) and has("intercept_", (L,))
-        else:
-            is_valid = is_valid and [m.n_features_in_ for m in self.estimators_] == [d] * L
         return is_valid and self.predict(np.zeros((1, d))).shape == (1,)
 
     def _train_built_in(self, X, targets, weight, sample_weight):
@@ -752,7 +746,7 @@ class OneVsRest(_Coded):
     Example
     -------
     >>> model = OneVsRest(ExRM(lam=1.0)).fit(X, y)
-    >>> model.score(X, y), model.residual_
+    >>> model.score(X_test, y_test), model.converged_
     """
 
     def __init__(
@@ -827,7 +821,7 @@ class ECOC(_Coded):
     Example
     -------
     >>> model = ECOC(ExRM(lam=1.0), code="exhaustive").fit(X, y)
-    >>> model.score(X, y), min_distance(model.code_)
+    >>> model.score(X_test, y_test), min_distance(model.code_)
     """
 
     _param_rules = {
