@@ -19,12 +19,12 @@ Problem   Given T members h_t, the ensemble is
                 minimise over A_c >= 0:  mean_i w_i ( [y_i = c] - sum_t A_tc Pr_t(c | x_i) )^2
 
                 with Pr_t(c | x_i) from a copy of member t that was not trained on row i.
-                Any classifier may take the place of this regression.
+                Any classifier may replace this regression.
     StackingRegressor  H(x) = sum_t a_t h_t(x), where
 
                 minimise over a >= 0:  mean_i w_i ( y_i - sum_t a_t h_t(x_i) )^2
 
-                with h_t(x_i) as above. Any regressor may take the place of this regression.
+                with out-of-fold h_t(x_i). Any regressor may replace this regression.
     Calibrated  Pr(+ | x) = g(f(x)) of one classifier with outputs f, g fitted on rows it was not
                 trained on:
                 platt       g(f) = 1 / (1 + exp(-(s f + o))): the least log-loss against the
@@ -39,11 +39,10 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 1; Ting
           "When Networks Disagree", 1993 (covariance); Platt, "Probabilistic Outputs for Support
           Vector Machines", 1999; Zadrozny, Elkan, ICML 2002 (isotonic); Lawson, Hanson, "Solving
           Least Squares Problems", chapter 23 (active set).
-Departs   Rows are dealt to the folds in turn, class by class or in the order of numbers y, so that
-          nothing is drawn.
+Departs   Rows are dealt to the folds in turn, by class or in the order of y: nothing is drawn.
           The final members and the calibrated classifier are trained on all rows.
 Symbols   paper         here       meaning                                    shape
-          h_t(x)_c      votes      of the members, by class where K > 2       (n, T), (n, T, K)
+          h_t(x)_c      votes      of the members, by class if K > 2          (n, T), (n, T, K)
           alpha_t       weights_   of the members                             (T,)
           alpha_kl      coef_      coefficients of the regressions            (T, K)
           P_kl          P          out-of-fold probabilities                  (T, n, K)
@@ -67,39 +66,20 @@ from contextlib import suppress
 from functools import cache, wraps
 
 import numpy as np
-from numba import njit
+from scipy.optimize import isotonic_regression
 
-EPS = 2.0**-52  # The rounding of one operation. No gap is claimed below this part of the objective.
+EPS = 2.0**-52  # Rounding of one operation. No gap is claimed below EPS * objective.
 VANISHING = 1e-300  # Smaller numbers count as zero.
 
 
-# >>> shared: jit 3
-def jit(function=None, inner=False, **options):
-    """Compile by njit with a disk cache, or without one if no folder is writable. Only kernels call
-    `inner` kernels, which compile faster."""
-    if function is None:
-        return lambda f: jit(f, inner, **options)
-    options |= dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"), inner)
-    options["error_model"] = "numpy"
-    # The cache stores NamedTuples by module: each module name gets files of its own.
-    function.__qualname__ = f"{function.__module__}.{function.__name__}"
-    try:
-        return njit(cache=function.__module__ != "__main__", **options)(function)
-    except RuntimeError:
-        return njit(**options)(function)
-
-
-# <<< shared: jit
-
-
 # -- voting ---------------------------------------------------------------------------------------
-# how          what member t votes, h_t(x)               the class of x
-# plurality    1 for the class that it predicts, else 0  the one of the largest H = sum_t a_t h_t
-# majority     the same                                  that one if it has over half, else reject
-# soft         its probabilities Pr_t(c | x)             the one of the largest H
-# average      its decision function                     the one of the largest H
+# how          vote h_t(x) of member t                   class of x
+# plurality    1 for the class that it predicts, else 0  argmax of H = sum_t a_t h_t
+# majority     1 for the class that it predicts, else 0  argmax if it has over half, else reject
+# soft         probabilities Pr_t(c | x)                 argmax
+# average      decision function                         argmax
 def _as_vote(scores):
-    """A member's scores (n, K) of the classes; of two classes the second minus the first, (n,)."""
+    """Scores (n, K) of the classes; the second minus the first, (n,), if K = 2."""
     return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
 
@@ -109,31 +89,30 @@ def _sum_votes(votes, weights):
 
 
 def _winners(H):
-    """Number of the class of the largest H; on a tie the first, but of two classes the second."""
+    """Index of the class of the largest H; on a tie the first, but the second if K = 2."""
     return (H >= 0).astype(np.intp) if H.ndim == 1 else H.argmax(axis=1)
 
 
 def _has_majority(H, weights):
-    """Whether the winner has more than half of the votes, which are weights.sum() in all."""
+    """True where the winner has more than half of the votes, which sum to weights.sum()."""
     return np.abs(H) > 0 if H.ndim == 1 else 2.0 * H.max(axis=1) - weights.sum() > 0
 
 
 # -- weights learned from errors ------------------------------------------------------------------
 def _smoothed(wrong, w):
-    """Error of a member: the share of wrong rows, with weights w, as if there were one more wrong
-    and one more right among the n rows that have weight."""
+    """Fraction e of wrong rows by Laplace's rule: (n e + 1) / (n + 2), n rows of weight w > 0."""
     n = np.count_nonzero(w)
     return (n * np.average(wrong, weights=w) + 1.0) / (n + 2.0)
 
 
 def _log_odds(error, K):
     """Best weight in a vote of independent members whose errors fall on all other classes alike."""
-    return max(np.log((K - 1.0) * (1.0 - error) / error), 0.0)
+    return np.maximum(np.log((K - 1.0) * (1.0 - error) / error), 0.0)
 
 
 def _inverse(E, w):
-    """Weights of sum 1, inverse to the mean squares of the errors E (n, T), weights w of sum 1.
-    Members without error share all of it."""
+    """Weights (T,) of sum 1, inverse to the mean squares of the errors E (n, T); w (n,) of sum 1.
+    If some members have no error, all weight goes to them."""
     square = w @ (E / max(np.abs(E).max(), VANISHING)) ** 2
     least = square.min()
     a = least / square if least > 0 else (square == 0).astype(np.float64)
@@ -141,7 +120,7 @@ def _inverse(E, w):
 
 
 def _least_squares(E, w):
-    """min over a >= 0 of sum 1 of sum_i w_i (E a)_i^2, E (n, T) any errors, weights w of sum 1.
+    """min over a >= 0 of sum 1 of sum_i w_i (E a)_i^2, errors E (n, T), weights w (n,) of sum 1.
 
     Returns a, the objective and its certified gap.
     """
@@ -161,33 +140,32 @@ def _least_squares(E, w):
     error = E @ a
     primal = w @ error**2
 
-    # No average of the members can be nearer to zero than its part along these errors.
+    # No average of the members is nearer to zero than its projection on these errors.
     bound = max((error @ WE).min(), 0.0) ** 2 / primal if primal > 0 else 0.0
     return a, size**2 * primal, size**2 * max(primal - bound, EPS * primal)
 
 
 # -- stacking -------------------------------------------------------------------------------------
-CHANGES = 10  # The active set changes at most so often for each member; once or twice is usual.
-ROUNDING = 8 * EPS  # A product is no more than 0 if it is so small beside the sum of its terms.
+CHANGES = 10  # Maximum changes of the active set per member; one or two are usual.
+ROUNDING = 8 * EPS  # A dot product counts as 0 below ROUNDING * sum of the sizes of its terms.
 
 
 def _stack(P, codes, w):
-    """The regression of each class on the probabilities P (T, n, K) that members give to it.
+    """Regress the indicator of each class on its probabilities P (T, n, K) from the members.
 
-    Returns their coefficients (T, K), and the sums of their objectives and of their gaps.
+    Returns the coefficients (T, K), and the sums of the objectives and of the gaps.
     """
-    parts = [
+    coef, objectives, gaps = zip(*(
         _regress(np.ascontiguousarray(P[:, :, c].T), (codes == c).astype(np.float64), w)
         for c in range(P.shape[2])
-    ]
-    coef = np.ascontiguousarray(np.array([x for x, _, _ in parts]).T)
-    return coef, sum(part[1] for part in parts), sum(part[2] for part in parts)
+    ), strict=True)  # fmt: skip
+    return np.ascontiguousarray(np.array(coef).T), sum(objectives), sum(gaps)
 
 
 def _stack_numbers(P, y, w):
-    """The regression of numbers y on the predictions P (n, T), both of any size, by members.
+    """Regress numbers y (n,) on the predictions P (n, T) of the members, in any unit.
 
-    Returns its coefficients (T,), its objective and its gap.
+    Returns the coefficients (T,), the objective and its gap.
     """
     unit = max(np.abs(y).max(), VANISHING)
     sizes = np.abs(P).max(axis=0)
@@ -197,7 +175,7 @@ def _stack_numbers(P, y, w):
 
 
 def _regress(A, b, w):
-    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T), weights w of sum 1.
+    """min over x >= 0 of sum_i w_i (b_i - (A x)_i)^2, A (n, T), weights w (n,) of sum 1.
 
     Returns x, the objective and its certified gap.
     """
@@ -207,17 +185,17 @@ def _regress(A, b, w):
     primal = w @ error**2
 
     # The errors, shifted until no column has a positive product with them, are a dual point. The
-    # shift is by a constant if no number is below 0, else by what all columns in use feel alike.
+    # shift is a constant if A >= 0, else a direction of equal products with all columns in use.
     signed = A.min() < 0
-    way, felt = 1.0, WA.sum(0)
+    direction, products = 1.0, WA.sum(0)
     if signed:
         free = x > 0
         G = A[:, free].T @ WA[:, free]
-        way = 2.0 * A[:, free] @ np.linalg.lstsq(G, np.ones(free.sum()), rcond=None)[0]
-        felt = 0.5 * way @ WA  # It goes twice as far as it has to, to be safe from rounding.
-    used = felt > 0
-    shift = (error @ WA[:, used] / felt[used]).max(initial=0.0)
-    dual = error - shift * way
+        direction = 2.0 * A[:, free] @ np.linalg.lstsq(G, np.ones(free.sum()), rcond=None)[0]
+        products = 0.5 * direction @ WA  # Half: the shift is twice as long, against rounding.
+    used = products > 0
+    shift = (error @ WA[:, used] / products[used]).max(initial=0.0)
+    dual = error - shift * direction
     square = w @ dual**2
     bound = max(w @ (b * dual), 0.0) ** 2 / square if square > 0 else 0.0
     if signed and (dual @ WA > ROUNDING * (np.abs(dual) @ np.abs(WA))).any():
@@ -226,18 +204,18 @@ def _regress(A, b, w):
 
 
 def _active_set(G, c):
-    """min over x >= 0 of x.G x - 2 c.x for the Gram matrix G (T, T)."""
+    """argmin over x >= 0 of x.G x - 2 c.x for the Gram matrix G (T, T)."""
     x = np.zeros(c.size)
     free = np.zeros(c.size, dtype=bool)
     for _ in range(CHANGES * c.size):
-        # Step 1: the coefficient along which the objective falls the most is set free.
+        # Step 1: free the coefficient of the steepest descent.
         slope = np.where(free, -np.inf, c - G @ x)
         k = slope.argmax()
         if slope[k] <= EPS * c.max():
             break
         free[k] = True
 
-        # Step 2: x goes towards the best free coefficients z; those that reach zero are bound.
+        # Step 2: move x towards the best free coefficients z; bind those that reach zero.
         while True:
             z = np.zeros(c.size)
             z[free] = np.linalg.lstsq(G[np.ix_(free, free)], c[free], rcond=None)[0]
@@ -253,9 +231,9 @@ def _active_set(G, c):
 
 
 # -- calibration: Platt's function ----------------------------------------------------------------
-DAMP = 1e-14  # It is added to the diagonal of the Hessian: rows far out may leave that singular.
-DUAL_ERROR = 1e-12  # The equations of the dual have to hold to this accuracy.
-HALVINGS = 60  # A Newton step is halved at most so often.
+DAMP = 1e-14  # Added to the diagonal of the Hessian, which rows far out may leave singular.
+DUAL_ERROR = 1e-12  # Largest error of the dual equations in a certificate.
+HALVINGS = 60  # Maximum halvings of a Newton step.
 
 
 def _platt(f, positive, w, tol, max_iter, report):
@@ -271,12 +249,12 @@ def _platt(f, positive, w, tol, max_iter, report):
     for iteration in range(1, max_iter + 1):
         # Step 1: the Newton step at the probabilities p; constant outputs have an offset only.
         p = 0.5 * (1.0 + np.tanh(0.5 * (Phi @ theta)))
-        curve = w * p * (1.0 - p)
-        H = Phi.T @ (curve[:, None] * Phi)
+        curvature = w * p * (1.0 - p)
+        H = Phi.T @ (curvature[:, None] * Phi)
         H += np.diag([DAMP + (scale == np.inf), DAMP])
         step = np.linalg.solve(H, (w * (p - target)) @ Phi)
 
-        # Step 2: the certificate; the Newton step turns p into a point of the dual.
+        # Step 2: the certificate; the Newton step turns p into a dual point.
         q = p - p * (1.0 - p) * (Phi @ step)
         residual = _platt_gap(q, Phi, target, w, objective)
         stop = report(iteration, objective, residual=residual)
@@ -299,7 +277,7 @@ def _platt(f, positive, w, tol, max_iter, report):
 
 
 def _location(f, w):
-    """Mean and standard deviation of outputs f; infinite where all are equal but for rounding."""
+    """Mean and standard deviation of outputs f (n,); inf if all are equal but for rounding."""
     centre = w @ f
     size = max(np.abs(f - centre).max(), VANISHING)  # Squares of small outputs would be 0.
     scale = size * np.sqrt(w @ ((f - centre) / size) ** 2)
@@ -313,8 +291,8 @@ def _log_loss(z, target, w):
 
 
 def _platt_gap(q, Phi, target, w, objective):
-    """The objective less the mean entropy of q, over max(1, objective). It is infinite where q is
-    no point of the dual: probabilities with the same weighted sums of Phi as the targets."""
+    """Objective minus the mean entropy of q, over max(1, objective); inf if q is no dual point:
+    probabilities whose weighted sums of Phi equal those of the targets."""
     balanced = np.abs((w * (q - target)) @ Phi).max() <= DUAL_ERROR
     if not balanced or q.min() < 0.0 or q.max() > 1.0:
         return np.inf
@@ -327,14 +305,14 @@ def _platt_gap(q, Phi, target, w, objective):
 def _isotonic(f, positive, w, report):
     """Corners (thresholds, values) of the increasing function of least squares, linear between."""
     w = w / w.sum()
-    used = w > VANISHING  # Rows of next to no weight have no say.
+    used = w > VANISHING
     f, positive, w = f[used], positive[used], w[used]
 
-    # Equal outputs get one value: that of the mean of their labels.
+    # Equal outputs get one value: the mean of their labels is fitted.
     thresholds, place = np.unique(f, return_inverse=True)
     weight = np.bincount(place, w)
     y = np.bincount(place, w * positive) / weight
-    values = _pool(y, weight)
+    values = isotonic_regression(y, weights=weight).x
     within = w @ (positive - y[place]) ** 2
     objective = weight @ (y - values) ** 2 + within
 
@@ -346,37 +324,10 @@ def _isotonic(f, positive, w, report):
     gap = max(objective - dual, EPS * objective)
     report(1, objective, residual=float(gap / max(1.0, objective)))
 
-    # The inner points of level stretches say nothing.
+    # Inner points of constant stretches are no corners.
     ends = np.ones(values.size, dtype=bool)
     ends[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
     return thresholds[ends], values[ends]
-
-
-@jit
-def _pool(y, w):
-    """Best increasing fit of y with weights w > 0, both (n,): pool adjacent violators. O(n)."""
-    n = y.shape[0]
-    level = np.empty(n)
-    weight = np.empty(n)
-    start = np.empty(n + 1, np.int64)
-    blocks = 0
-    for i in range(n):
-        # Each value is a block of its own; blocks merge while the last one is not above the others.
-        level[blocks] = y[i]
-        weight[blocks] = w[i]
-        start[blocks] = i
-        while blocks > 0 and level[blocks - 1] >= level[blocks]:
-            total = weight[blocks - 1] + weight[blocks]
-            level[blocks - 1] += (level[blocks] - level[blocks - 1]) * (weight[blocks] / total)
-            weight[blocks - 1] = total
-            blocks -= 1
-        blocks += 1
-    start[blocks] = n
-    fit = np.empty(n)
-    for k in range(blocks):
-        for i in range(start[k], start[k + 1]):
-            fit[i] = level[k]
-    return fit
 
 
 # >>> shared: estimator 7
@@ -784,220 +735,171 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 # <<< shared: members
 
 
-# >>> shared: numbers 1
-ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
+# >>> shared: numbers 2
+ROWS = 2048  # Rows per product, whose squares fit into the cache.
 
 
 def _deviations(X, C, mean, w):
-    """Standard deviation of each column of X from its mean and its centred form C, with weights w
-    of sum 1; infinite for columns that are constant: they then count for nothing."""
-    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
-    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
-    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
-    for j in np.flatnonzero(odd) if odd.any() else ():
-        x = X[w > 0, j]
-        c = C[w > 0, j]
+    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+
+    It is inf for constant columns: divided by it, they count for nothing.
+    """
+    starts = range(0, len(w), ROWS)
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
+    is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
+    for j in np.flatnonzero(is_doubtful):
+        x, c = X[w > 0, j], C[w > 0, j]
         size = np.abs(c).max()  # Squares of small numbers would be 0.
-        level = size < VANISHING or (x == x[0]).all()
-        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return found
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below MAX_ABS."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < MAX_ABS**2 or bool((np.abs(flat) < MAX_ABS).all())
+        is_constant = size < VANISHING or (x == x[0]).all()
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return deviations
 
 
 # <<< shared: numbers
 
 
 # -- built-in members -----------------------------------------------------------------------------
-PENALTY = 1e-3  # It holds the coefficients of the linear member, on features of unit variance.
-SMOOTH = 1e-9  # This part of the largest variance is added to all variances of the Bayes members.
+PENALTY = 1e-3  # Ridge penalty of the linear members, on features of unit variance.
+SMOOTH = 1e-9  # Fraction of the largest variance that is added to all variances of naive Bayes.
+
+
+def _lines(X, targets, w):
+    """Least squares for targets (n, K), weights w of sum 1: coefficients, intercept, (K, d + 1)."""
+    mean = w @ X
+    level = w @ targets
+    Z = X - mean
+    deviations = _deviations(X, Z, mean, w)
+    Z /= deviations
+    ZW = Z.T * w
+    H = ZW @ Z + PENALTY * np.eye(len(mean))
+    coef = np.linalg.solve(H, ZW @ (targets - level)).T / deviations
+    return np.column_stack([coef, level - coef @ mean])
 
 
 class _BuiltIn(_Estimator):
-    """A small classifier whose fitted state is one matrix with a row for each class."""
+    """Small member for rows that the combination has checked; its fitted state is one array."""
 
-    _multi_class = True
+    _per_feature = 1  # Columns of state_ per feature; one more is constant.
 
     def __init__(self):
         self._set(locals())
 
     @restore_on_failure
     def fit(self, X, y, sample_weight=None):
-        """Train on rows that the combination around the member has checked."""
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        """Train on X (n, d) and y (n,)."""
         self.n_features_in_ = X.shape[1]
-        onehot = np.eye(self.classes_.size)[codes]
         w = np.ones(len(y)) if sample_weight is None else sample_weight
-        w = w / w.sum()
-        shares = w @ onehot
-        if shares.min() < VANISHING:
-            raise ValueError(
-                f"the weights of class {self.classes_[shares.argmin()]} are lost beside those of "
-                "the others; bring sample_weight and class_weight closer together"
-            )
-        self.state_ = np.ascontiguousarray(self._learn(X, onehot, w))
+        self.state_ = np.ascontiguousarray(self._learn(X, y, w / w.sum()))
         self.converged_ = True
         return self
 
     def _is_consistent(self, has):
-        return has("state_", (self.classes_.size, self.width(self.n_features_in_)))
+        rows = [self.classes_.size] if hasattr(self, "classes_") else []
+        return has("state_", (*rows, self._per_feature * self.n_features_in_ + 1))
+
+
+class _BuiltInClassifier(_BuiltIn):
+    """Built-in member whose state has a row per class."""
+
+    _multi_class = True
+
+    def _learn(self, X, y, w):
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        onehot = np.eye(self.classes_.size)[codes]
+        fractions = w @ onehot
+        if fractions.min() < VANISHING:
+            text = f"the weights of class {self.classes_[fractions.argmin()]} are lost beside those"
+            text += " of the others; bring sample_weight and class_weight closer together"
+            raise ValueError(text)
+        return self._learn_classes(X, onehot, w)
 
     def predict(self, X):
         """Class of the largest probability."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def _lines(X, goals, w):
-    """Least squares for each of the goals (n, K), weights w of sum 1: coefficients and intercept,
-    (K, d + 1)."""
-    mean = w @ X
-    share = w @ goals
-    Z = X - mean
-    spread = _deviations(X, Z, mean, w)
-    Z /= spread
-    ZW = Z.T * w
-    H = ZW @ Z + PENALTY * np.eye(len(mean))
-    coef = np.linalg.solve(H, ZW @ (goals - share)).T / spread
-    return np.column_stack([coef, share - coef @ mean])
-
-
-class _Linear(_BuiltIn):
+class _Linear(_BuiltInClassifier):
     """Least squares on the indicators of the classes: coefficients, then the intercept."""
 
-    @staticmethod
-    def width(d):
-        return d + 1
-
-    def _learn(self, X, onehot, w):
+    def _learn_classes(self, X, onehot, w):
         return _lines(X, onehot, w)
 
-    def _outputs(self, X):
-        """Values of the regressions, (n, K); the combination looks whether they are bounded."""
-        with np.errstate(over="ignore", invalid="ignore"):
+    def _values(self, X):
+        with np.errstate(over="ignore", invalid="ignore"):  # The combination checks the outputs.
             return X @ np.ascontiguousarray(self.state_[:, :-1].T) + self.state_[:, -1]
 
     def predict_proba(self, X):
-        """The outputs, cut off at 0 and 1, divided by their sum, (n, K)."""
-        p = np.clip(self._outputs(X), 0.0, 1.0)
+        """Values of the regressions, clipped to 0 .. 1, divided by their sum, (n, K)."""
+        p = np.clip(self._values(X), 0.0, 1.0)
         return p / p.sum(axis=1, keepdims=True)
 
     def decision_function(self, X):
-        """The outputs, (n, K), or their difference, (n,), for two classes."""
-        return _as_vote(self._outputs(X))
+        """Values of the regressions, (n, K); their difference, (n,), for two classes."""
+        return _as_vote(self._values(X))
 
 
-def _pieces(X):
-    """Parts of ROWS rows: which rows, their columns in one piece, and space of the same size."""
-    for start in range(0, len(X), ROWS):
-        columns = X[start : start + ROWS].T.copy()
-        yield slice(start, start + ROWS), columns, np.empty_like(columns)
+class _Bayes(_BuiltInClassifier):
+    """Gaussian naive Bayes: means, 1 / deviations, then the term that does not depend on x."""
 
+    _per_feature = 2
+    _pooled = False
 
-class _Bayes(_BuiltIn):
-    """Gaussian naive Bayes: means, 1 / deviations, then the part that does not depend on x."""
-
-    pooled = False
-
-    @staticmethod
-    def width(d):
-        return 2 * d + 1
-
-    def _learn(self, X, onehot, w):
+    def _learn_classes(self, X, onehot, w):
         mean = w @ X
-        spread = _deviations(X, X - mean, mean, w)
-        largest = spread[np.isfinite(spread)].max(initial=0.0)
+        deviations = _deviations(X, X - mean, mean, w)
+        largest = deviations[np.isfinite(deviations)].max(initial=0.0)
         unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
 
-        # Means and variances of each class, of features in the unit of the largest deviation:
-        # squares of small numbers would be 0.
-        share = w @ onehot
-        parts = (onehot * w[:, None]).T / share[:, None]
-        means = parts @ X
-        variances = np.zeros((len(share), len(mean)))
-        for rows, columns, z in _pieces(X):
-            for k, m in enumerate(means):
-                np.subtract(columns, m[:, None], out=z)
-                z /= unit
-                z *= z
-                variances[k] += z @ parts[k, rows]
-        if self.pooled:
-            variances[:] = share @ variances
+        # Means and variances by class, in the unit of the largest deviation: squares of small
+        # numbers would be 0.
+        fractions = w @ onehot
+        class_weights = (onehot * w[:, None]).T / fractions[:, None]
+        means = class_weights @ X
+        columns = X.T.copy()
+        variances = np.empty_like(means)
+        for k, v in enumerate(class_weights):
+            z = columns - means[k][:, None]
+            z /= unit
+            z *= z
+            variances[k] = z @ v
+        if self._pooled:
+            variances[:] = fractions @ variances
         deviations = unit * np.sqrt(variances + floor)
-        constant = np.log(share) - np.log(deviations).sum(axis=1)
+        constant = np.log(fractions) - np.log(deviations).sum(axis=1)
         return np.column_stack([means, 1.0 / deviations, constant])
 
     def predict_proba(self, X):
         """Posterior probability of each class, (n, K)."""
         d = X.shape[1]
-        scores = np.empty((len(self.state_), X.shape[0]))
+        columns = X.T.copy()
+        scores = np.empty((len(self.state_), len(X)))
         with np.errstate(over="ignore"):
-            for rows, columns, z in _pieces(X):
-                for k, row in enumerate(self.state_[:, :, None]):
-                    np.subtract(columns, row[:d], out=z)
-                    z *= row[d:-1]
-                    z *= z
-                    scores[k, rows] = row[-1] - 0.5 * z.sum(axis=0)
-        best = scores.max(axis=0)
-        far = ~np.isfinite(best)
-        if far.any():
-            scores[:, far] = self._far_scores(X[far])
-            best[far] = 0.0
-        p = np.exp(scores - best)
+            for k, row in enumerate(self.state_[:, :, None]):
+                z = columns - row[:d]
+                z *= row[d:-1]
+                z *= z
+                scores[k] = row[-1] - 0.5 * z.sum(axis=0)
+        scores = np.maximum(scores, np.finfo(np.float64).min)  # Squares may overflow far away.
+        p = np.exp(scores - scores.max(axis=0))
         return (p / p.sum(axis=0)).T
-
-    def _far_scores(self, X):
-        """Scores less the best one of rows so far away that their squares overflow."""
-        d = X.shape[1]
-        most = np.finfo(np.float64).max
-        with np.errstate(over="ignore"):
-            z = np.array([(X - row[:d]) * row[d:-1] for row in self.state_]).clip(-most, most)
-            size = np.abs(z).max(axis=(0, 2))
-            scores = -0.5 * ((z / size[:, None]) ** 2).sum(axis=2)
-            return (scores - scores.max(axis=0)) * size * size
 
 
 class _Centroid(_Bayes):
-    """The same with one variance of each feature for all classes: the nearest mean."""
+    """Naive Bayes with one variance per feature for all classes: the nearest mean."""
 
-    pooled = True
+    _pooled = True
 
 
-class _Line(_Estimator):
-    """Least squares on numbers: a small regressor, whose state is the coefficients, then the
-    intercept."""
+class _Line(_BuiltIn):
+    """Least squares on numbers: coefficients, then the intercept."""
 
     _estimator_type = "regressor"
-
-    def __init__(self):
-        self._set(locals())
-
-    @restore_on_failure
-    def fit(self, X, y, sample_weight=None):
-        """Train on rows that the combination around the member has checked."""
-        self.n_features_in_ = X.shape[1]
-        w = np.ones(len(y)) if sample_weight is None else sample_weight
-        self.state_ = self._learn(X, y, w / w.sum())
-        self.converged_ = True
-        return self
-
-    @staticmethod
-    def width(d):
-        return d + 1
 
     def _learn(self, X, y, w):
         return _lines(X, y[:, None], w)[0]
 
-    def _is_consistent(self, has):
-        return has("state_", (self.width(self.n_features_in_),))
-
     def predict(self, X):
-        """Number for each row, (n,); the combination looks whether they are bounded."""
+        """Number for each row, (n,); the combination checks that it is bounded."""
         with np.errstate(over="ignore", invalid="ignore"):
             return X @ self.state_[:-1] + self.state_[-1]
 
@@ -1006,17 +908,15 @@ class _Parabola(_Line):
     """Least squares on features of unit variance and their squares: means, 1 / deviations,
     coefficients of both, intercept."""
 
-    @staticmethod
-    def width(d):
-        return 4 * d + 1
+    _per_feature = 4
 
     def _learn(self, X, y, w):
         mean = w @ X
         Z = X - mean
-        spread = _deviations(X, Z, mean, w)
-        Z /= spread
-        line = _lines(np.hstack([Z, Z * Z]), y[:, None], w)[0]
-        return np.concatenate([mean, 1.0 / spread, line])
+        deviations = _deviations(X, Z, mean, w)
+        Z /= deviations
+        line = super()._learn(np.hstack([Z, Z * Z]), y, w)
+        return np.concatenate([mean, 1.0 / deviations, line])
 
     def predict(self, X):
         """Number for each row, (n,)."""
@@ -1030,75 +930,81 @@ BUILT_IN = {"linear": _Linear, "bayes": _Bayes, "centroid": _Centroid}
 REGRESSORS = {"linear": _Line, "quadratic": _Parabola}
 
 
-# -- lists of members and folds -------------------------------------------------------------------
-def _is_member(v, built_in):
-    """Whether a value is the name of a built-in member or an object that learns."""
-    return v in built_in if isinstance(v, str) else hasattr(v, "fit") and hasattr(v, "predict")
-
-
+# -- rules of the parameters ----------------------------------------------------------------------
 def _pairs(members):
-    """Name and member of each: the name that it was given, or that of a built-in, or a number."""
-    parts = members.replace(" ", "").split(",") if isinstance(members, str) else list(members)
-    return [
-        part if isinstance(part, tuple) and len(part) == 2
-        else (part if isinstance(part, str) else str(t), part)
-        for t, part in enumerate(parts)
-    ]  # fmt: skip
+    """Pair (name, member) of each: the given name, that of a built-in member, or its index."""
+    items = members.replace(" ", "").split(",") if isinstance(members, str) else list(members)
+    names = [item if isinstance(item, str) else str(t) for t, item in enumerate(items)]
+    is_pair = [isinstance(item, tuple) and len(item) == 2 for item in items]
+    return [i if p else (n, i) for i, p, n in zip(items, is_pair, names, strict=True)]
 
 
 def _are_members(members, built_in):
-    """Whether all are members, and the names that were given can be told apart."""
-    parts = _pairs(members)
-    given = [part[0] for part in members if isinstance(part, tuple)]
-    good = all(isinstance(name, str) and name and "__" not in name for name in given)
-    good = good and len({*given}) == len(given)
-    return bool(parts) and good and all(_is_member(member, built_in) for _, member in parts)
+    """True if all are names of built-in members or objects that learn, and given names differ."""
+    given = [item[0] for item in members if isinstance(item, tuple)]
+    is_valid = all(isinstance(name, str) and name and "__" not in name for name in given)
+    is_valid = is_valid and len({*given}) == len(given) and len(members) > 0
+    return is_valid and all(
+        m in built_in if isinstance(m, str) else hasattr(m, "fit") and hasattr(m, "predict")
+        for _, m in _pairs(members)
+    )
 
 
-def _given_weights(who, weights, T):
-    """The weights of T members as they were given; ones where there are none, or a rule."""
-    if weights is None or isinstance(weights, str):
-        return np.ones(T)
-    weights = np.array(weights, float)
-    if weights.shape != (T,):
-        raise ValueError(f"{who}: {T} members need as many weights: {weights.size}")
-    return weights
+def _are_weights(v, *rules):
+    """True if these are weights of members, or one of the rules by which they are learned."""
+    if v is None or isinstance(v, str):
+        return v is None or v in rules
+    return np.min(v) >= 0 and 0 < sum(map(float, v)) < MAX_ABS
 
 
-def _folds(who, cv, codes, weight):
-    """Pairs (training rows, test rows); rows without weight are in none where cv is a number.
-
-    codes are the classes of the rows, or, as float64, their numbers y.
-    """
-    n = codes.size
-
-    # The caller's own folds are checked only.
-    if not isinstance(cv, (int, np.integer)):
-        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-        if not np.array_equal(np.sort(np.concatenate([test for _, test in pairs])), np.arange(n)):
-            raise ValueError(f"{who}: the test parts of cv must hold each of the {n} rows once")
-        if not all(np.isin(train, np.arange(n)).all() and train.size for train, _ in pairs):
-            raise ValueError(f"{who}: the training parts of cv must hold numbers of the {n} rows")
-        return pairs
-
-    # The rows are dealt in turn, class by class or in the order of y.
-    fold = np.full(n, -1)
-    used = np.flatnonzero(weight > 0)
-    if used.size < 2:
-        raise ValueError(f"{who}: cross-validation needs at least 2 rows, there is 1 sample")
-    if codes.dtype.kind != "f" and np.bincount(codes[used]).min() < 2:
-        raise ValueError(f"{who}: cross-validation needs at least 2 rows of each class")
-    fold[used[np.argsort(codes[used], kind="stable")]] = np.arange(used.size) % cv
-    pairs = [((fold >= 0) & (fold != k), fold == k) for k in range(cv)]
-    return [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in pairs if test.any()]
+MEMBERS, OF_NUMBERS = (
+    f"a list of {kind}s (objects with fit and predict), of pairs (name, {kind}) whose names differ "
+    f"and have no '__' in them, or of {', '.join(names)}"
+    for kind, names in (("classifier", BUILT_IN), ("regressor", REGRESSORS))
+)
+NUMBERS = f"None or finite numbers >= 0, not all 0, of a sum below {MAX_ABS:g}"
+WEIGHTS = f"{NUMBERS}, or one of 'log-odds', 'inverse-error'"
+WEIGHTS_OF_NUMBERS = f"{NUMBERS}, or one of 'inverse-error', 'covariance'"
+RULE_TYPES |= {
+    MEMBERS: lambda v: _are_members(v, BUILT_IN),
+    OF_NUMBERS: lambda v: _are_members(v, REGRESSORS),
+    WEIGHTS: lambda v: _are_weights(v, "log-odds", "inverse-error"),
+    WEIGHTS_OF_NUMBERS: lambda v: _are_weights(v, "inverse-error", "covariance"),
+    "a list of pairs of training and test rows": lambda v: len(v) > 0,
+}
+COMMON = {
+    "cv": "an integer >= 2 or a list of pairs of training and test rows",
+    "prefit": "True or False",
+}
 
 
 # -- estimators -----------------------------------------------------------------------------------
-OUTSIDE = 1e-6  # A member's probabilities may be outside of 0 to 1 by so much.
+OUTSIDE = 1e-6  # Largest error of a member's probabilities beyond 0 and 1.
 
 
 class _Combined(_Nested):
-    """What all share: members by name or as objects, their outputs, model files."""
+    """Members by name or as objects, their outputs, and the loop that trains them.
+
+    Parameters
+    ----------
+    cv : int >= 2, or a list of pairs (training rows, test rows)
+        Folds of the outputs from which weights, a regression or a calibration are learned: their
+        number, or the folds.
+    prefit : bool
+        If True, the members are fitted already and used as they are. Weights should then be learned
+        on other rows than theirs: errors on training rows are too low.
+    tol : float > 0
+        Target for `residual_`.
+    class_weight : None, "balanced" or dict
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same
+        total weight.
+    verbose : int
+        1 prints one line per iteration: per member, or per Newton step of Calibrated.
+    callback : None or callable
+        Called as callback(self, iteration, info) after every iteration; True stops. The model is
+        then that of the members so far. An estimator `meta` is reported once, at the end. Early
+        stopping: lambda model, iteration, info: model.score(X_valid, y_valid) > 0.9.
+    """
 
     _built_in = BUILT_IN
     _own_members = tuple(BUILT_IN.values())
@@ -1109,7 +1015,7 @@ class _Combined(_Nested):
 
     @property
     def _allow_nan(self):
-        """Missing values are the members' business; the built-in ones take none."""
+        """Missing values go to the members; the built-in ones take none."""
         return all(getattr(spec, "_allow_nan", not isinstance(spec, str)) for spec in self._specs())
 
     def _takes_nan(self):
@@ -1117,180 +1023,180 @@ class _Combined(_Nested):
 
     @property
     def named_estimators_(self):
-        """The fitted members by name, or by number where they have none."""
+        """The fitted members by name, or by index if they have none."""
         names = [name for name, _ in _pairs(self.members)][: len(self.estimators_)]
         return dict(zip(names, self.estimators_, strict=True))
 
     def __sklearn_clone__(self):
-        """Fitted members stay as they are: scikit-learn would empty them."""
+        """Keep fitted members, of which scikit-learn would make unfitted copies."""
         params = self.get_params(deep=False)
         return type(self)(**(params if self.prefit else copy.deepcopy(params)))
 
     def _check_params(self):
         super()._check_params()
-        if self.prefit and any(isinstance(spec, str) for spec in self._specs()):
-            raise ValueError(f"{type(self).__name__}: prefit=True needs fitted objects, not names")
+        specs, weights = self._specs(), getattr(self, "weights", None)
+        is_valid = not (self.prefit and any(isinstance(spec, str) for spec in specs))
+        self._require(is_valid, "prefit=True needs fitted objects, not names")
+        T, given = len(specs), 0 if weights is None or isinstance(weights, str) else len(weights)
+        self._require(given in (0, T), f"{T} members need as many weights: {given}")
 
-    def _name(self, member):
-        """How messages call a member."""
-        what = "meta" if member is getattr(self, "meta_", None) else self._role
-        return f"{type(self).__name__}: {what} {type(member).__name__}"
+    @restore_on_failure
+    def fit(self, X, y, sample_weight=None):
+        """Train on X (n, d) and y (n,); sample_weight counts for the members and on top of them."""
+        self._check_params()
+        X, y, weight = self._check_fit(X, y, sample_weight)
+        if getattr(self, "how", "") == "majority":
+            self._check_reject()
+        passed = weight if self._is_weighted(sample_weight) else None
+        is_on_top = not isinstance(getattr(self, "meta", ""), str)
+        pairs = _pairs(self.members)
+        self.estimators_, self.trace_, outputs = [], [], []
+        for t, (name, spec) in enumerate(pairs, 1):
+            output, member = self._train(spec, X, y, weight, passed)
+            outputs.append(output)
+            self.estimators_.append(member)
+            if is_on_top and t < len(pairs):
+                continue  # An estimator on top needs the outputs of all members.
+            if is_on_top:
+                name = type(self.meta).__name__
+                objective, gap = self._fit_meta(outputs, y, weight, passed), None
+            else:
+                objective, gap = self._combine(outputs, y, weight)
+            self.converged_ = False  # The callback may use the model of the members so far.
+            residual = None if gap is None else float(gap / max(1.0, objective))
+            if self._report(t, objective, residual=residual, name=name):
+                break
+        return self._finish()
 
-    def _columns(self, member):
-        """Numbers of the member's classes among ours."""
-        known = {label: k for k, label in enumerate(self.classes_.tolist())}
-        own = np.asarray(getattr(member, "classes_", self.classes_)).tolist()
-        if set(own) - set(known):
-            raise ValueError(
-                f"{self._name(member)} knows the classes {', '.join(map(str, own))}, "
-                f"y has {', '.join(map(str, known))}"
-            )
-        return [known[label] for label in own]
+    def _train(self, spec, X, y, weight, passed):
+        """Output of a member on X, and the member trained on all rows.
 
-    def _probabilities(self, member, X):
-        """Probabilities of our classes, (n, K)."""
-        if not hasattr(member, "predict_proba"):
-            raise ValueError(f"{self._name(member)} has no predict_proba; {self._way_out(member)}")
-        columns = self._columns(member)
-        K = self.classes_.size
-        p = np.asarray(member.predict_proba(X), dtype=np.float64)
-        if p.shape != (X.shape[0], len(columns)):
-            raise ValueError(
-                f"{self._name(member)} gives probabilities of shape {p.shape}, not one a class"
-            )
-        if columns != list(range(K)):
-            known = p
-            p = np.zeros((X.shape[0], K))
-            p[:, columns] = known
-        low, high = p.min(), p.max()
-        if not (-OUTSIDE <= low and high <= 1.0 + OUTSIDE):  # NaN is neither.
-            raise ValueError(
-                f"{self._name(member)} gives probabilities from {low:g} to {high:g}, not from 0 to "
-                "1; scale X, or leave it out"
-            )
-        return p if low >= 0 else np.maximum(p, 0.0)
+        The output is out of fold, unless the weights are given. passed: weights for fit, or None.
+        """
+        targets = y if self._estimator_type == "regressor" else self.classes_[y]
+        if self.prefit or not isinstance(getattr(self, "weights", "learned"), str):
+            member = spec if self.prefit else self._fitted(spec, X, targets, passed)
+            return self._member_output(member, X), member
+        outputs = None
+        for train, test in self._folds(y, weight):
+            fold_weight = None if passed is None else passed[train]
+            member = self._fitted(spec, X[train], targets[train], fold_weight)
+            output = self._member_output(member, X[test])
+            outputs = np.zeros((y.size, *output.shape[1:])) if outputs is None else outputs
+            outputs[test] = output
+        return outputs, self._fitted(spec, X, targets, passed)
 
-    def _way_out(self, member):
-        """How a member without probabilities could get them."""
-        if not hasattr(member, "decision_function"):
-            return "choose one that has"
-        if self.classes_.size > 2:
-            return "wrap it in OneVsRest(Calibrated(...)), which has"
-        return "wrap it in Calibrated, which has"
-
-    def _output(self, member, X):
-        """Real-valued output: (n,) for two classes, (n, K) for more."""
-        if not hasattr(member, "decision_function"):
-            if not hasattr(member, "predict_proba"):
-                raise ValueError(
-                    f"{self._name(member)} has neither decision_function nor predict_proba, and "
-                    "one of them is needed"
-                )
-            return _as_vote(self._probabilities(member, X))
-        if self._columns(member) != list(range(self.classes_.size)):
-            raise ValueError(f"{self._name(member)} does not know all classes of y")
-        f = np.asarray(member.decision_function(X), dtype=np.float64)
-        K = self.classes_.size
-        if f.shape != ((X.shape[0], K) if K > 2 else (X.shape[0],)):
-            raise ValueError(
-                f"{self._name(member)} gives outputs of shape {f.shape}, not one a class"
-            )
-        if not _are_bounded(f):
-            raise ValueError(
-                f"{self._name(member)} gives outputs from {f.min():g} to {f.max():g}; scale X: "
-                f"they have to be numbers below {MAX_ABS:g}"
-            )
-        return f
-
-    def _goals(self, codes):
-        """What members learn, from the numbers of the classes."""
-        return self.classes_[codes]
-
-    def _fitted(self, spec, X, goals, weight):
+    def _fitted(self, spec, X, targets, weight):
         """A fitted copy of a member; weight None is not passed on."""
         member = self._built_in[spec]() if isinstance(spec, str) else copy.deepcopy(spec)
-        return fit_member(member, X, goals, weight)
+        return fit_member(member, X, targets, weight)
 
-    def _outputs(self, spec, X, codes, passed, output):
-        """Output on the rows that a member is trained on, and the member; passed are the weights
-        for it, or None."""
-        member = spec if self.prefit else self._fitted(spec, X, self._goals(codes), passed)
-        return output(member, X), member
+    def _folds(self, y, weight):
+        """Pairs (training rows, test rows); y holds class indices, or float64 numbers.
 
-    def _out_of_fold(self, spec, X, codes, weight, passed, output):
-        """Output of copies that were not trained on the row, and the member trained on all rows;
-        passed are the weights for the members, or None."""
-        if self.prefit:
-            return output(spec, X), spec
-        goals = self._goals(codes)
-        values = None
-        for train, test in _folds(type(self).__name__, self.cv, codes, weight):
-            part = None if passed is None else passed[train]
-            found = output(self._fitted(spec, X[train], goals[train], part), X[test])
-            values = np.zeros((codes.size, *found.shape[1:])) if values is None else values
-            values[test] = found
-        return values, self._fitted(spec, X, goals, passed)
+        Rows without weight are in none if cv is a number.
+        """
+        n, rows = y.size, np.arange(y.size)
+        if not isinstance(self.cv, (int, np.integer)):
+            pairs = [(np.asarray(train), np.asarray(test)) for train, test in self.cv]
+            is_valid = np.array_equal(np.sort(np.concatenate([test for _, test in pairs])), rows)
+            self._require(is_valid, f"the test parts of cv must hold each of the {n} rows once")
+            is_valid = all(train.size and np.isin(train, rows).all() for train, _ in pairs)
+            self._require(is_valid, f"the training parts of cv must hold numbers of the {n} rows")
+            return pairs
+
+        # Deal the rows to the folds in turn, class by class or in the order of y.
+        used = np.flatnonzero(weight > 0)
+        text = "cross-validation needs at least 2 rows"
+        self._require(used.size > 1, f"{text}, there is 1 sample")
+        is_valid = y.dtype.kind == "f" or np.bincount(y[used]).min() > 1
+        self._require(is_valid, f"{text} of each class")
+        fold = np.full(n, -1)
+        fold[used[np.argsort(y[used], kind="stable")]] = np.arange(used.size) % self.cv
+        tests = [np.flatnonzero(fold == k) for k in range(min(self.cv, used.size))]
+        return [(np.flatnonzero((fold >= 0) & (fold != k)), test) for k, test in enumerate(tests)]
 
     def _finish(self):
-        """Set what is known after the last iteration."""
+        """Set trace_ and converged_; warn if the residual is too large."""
         self.trace_ = np.array(self.trace_)
         self.converged_ = self.residual_ is None or self.residual_ <= self.tol
         if not self.converged_:
             more = "raise max_iter or tol" if hasattr(self, "max_iter") else "raise tol"
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
-                f"{self.residual_:.1e} (tol={self.tol:g}); {more}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            text = f"{type(self).__name__} stopped after {self.n_iter_} iterations with residual "
+            text += f"{self.residual_:.1e} (tol={self.tol:g}); {more}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
         return self
 
+    def votes(self, X):
+        """Output of every member, (n, T), or (n, T, K) with a column per class if K > 2."""
+        X = self._check_X(X)
+        return np.stack([self._member_output(member, X) for member in self.estimators_], axis=1)
+
     def _is_consistent(self, has):
-        """Check the members and the results, and predict a row of zeros."""
-        T = len(self.estimators_)
+        """Check features of the members, weights and coefficients; predict a row of zeros."""
+        T = 1 if hasattr(self, "meta_") else len(self.estimators_)
         d = self.n_features_in_
-        specs = self._specs()[:T]
-        good = [member.n_features_in_ for member in self.estimators_] == [d] * len(specs)
-        good = good and all(
-            type(member) is self._built_in[spec]
-            for member, spec in zip(self.estimators_, specs, strict=True)
-            if isinstance(spec, str)
-        )
-        if not (good and T > 0 and self._holds_results(has)):
-            return False
+        is_valid = has("weights_", (T,)) and all(m.n_features_in_ == d for m in self.estimators_)
+        if hasattr(self, "coef_"):
+            is_valid = is_valid and has("coef_", (T, self.classes_.size))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The row has no feature names.
-            return self.predict(np.zeros((1, d))).shape == (1,)
+            return is_valid and self.predict(np.zeros((1, d))).shape == (1,)
 
+    # -- outputs of members ---------------------------------------------------------------------
+    def _require_of(self, member, condition, text):
+        """Raise ValueError that names the class and the member, unless the condition holds."""
+        role = "meta" if member is getattr(self, "meta_", None) else self._role
+        self._require(condition, f"{role} {type(member).__name__} {text}")
 
-MEMBERS = (
-    "a list of classifiers (objects with fit and predict), of pairs (name, classifier) whose "
-    "names differ and have no '__' in them, or of linear, bayes, centroid"
-)
-OF_NUMBERS = (
-    "a list of regressors (objects with fit and predict), of pairs (name, regressor) whose names "
-    "differ and have no '__' in them, or of linear, quadratic"
-)
-NUMBERS = f"None or finite numbers >= 0, not all 0, of a sum below {MAX_ABS:g}"
-WEIGHTS = f"{NUMBERS}, or one of 'log-odds', 'inverse-error'"
-WEIGHTS_OF_NUMBERS = f"{NUMBERS}, or one of 'inverse-error', 'covariance'"
-FOLDS = "an integer >= 2 or a list of pairs of training and test rows"
+    def _columns(self, member):
+        """Indices of the member's classes among classes_."""
+        indices = {label: k for k, label in enumerate(self.classes_.tolist())}
+        own = np.asarray(getattr(member, "classes_", self.classes_)).tolist()
+        text = f"has the classes {', '.join(map(str, own))}, y has {', '.join(map(str, indices))}"
+        self._require_of(member, {*own} <= {*indices}, text)
+        return [indices[label] for label in own]
 
+    def _probabilities(self, member, X):
+        """Probabilities of the classes, (n, K)."""
+        if not hasattr(member, "predict_proba"):
+            way_out = "wrap it in OneVsRest(Calibrated(...)), which has"
+            way_out = way_out if self.classes_.size > 2 else "wrap it in Calibrated, which has"
+            way_out = way_out if hasattr(member, "decision_function") else "choose one that has"
+            self._require_of(member, False, f"has no predict_proba; {way_out}")
+        columns = self._columns(member)
+        own = np.asarray(member.predict_proba(X), dtype=np.float64)
+        text = f"gives probabilities of shape {own.shape}, not one a class"
+        self._require_of(member, own.shape == (len(X), len(columns)), text)
+        p = own
+        if columns != list(range(self.classes_.size)):
+            p = np.zeros((len(X), self.classes_.size))
+            p[:, columns] = own
+        low, high = p.min(), p.max()
+        text = f"gives probabilities from {low:g} to {high:g}, not from 0 to 1; scale X"
+        self._require_of(member, -OUTSIDE <= low and high <= 1.0 + OUTSIDE, text)  # NaN fails.
+        return p if low >= 0 else np.maximum(p, 0.0)
 
-def _are_weights(v, *rules):
-    """Whether these are weights of members, or one of the rules that learn some."""
-    if v is None or isinstance(v, str):
-        return v is None or v in rules
-    return np.min(v) >= 0 and 0 < sum(map(float, v)) < MAX_ABS
+    def _decision(self, member, X):
+        """Real-valued output: (n,) for two classes, (n, K) for more."""
+        K = self.classes_.size
+        if not hasattr(member, "decision_function"):
+            text = "has neither decision_function nor predict_proba; choose one that has"
+            self._require_of(member, hasattr(member, "predict_proba"), text)
+            return _as_vote(self._probabilities(member, X))
+        is_complete = self._columns(member) == list(range(K))
+        self._require_of(member, is_complete, "does not know all classes of y")
+        f = np.asarray(member.decision_function(X), dtype=np.float64)
+        text = f"gives outputs of shape {f.shape}, not one a class"
+        self._require_of(member, f.shape == ((len(X), K) if K > 2 else (len(X),)), text)
+        self._require_bounded(member, f, "gives outputs from", "scale X: they")
+        return f
 
-
-RULE_TYPES |= {
-    MEMBERS: lambda v: _are_members(v, BUILT_IN),
-    OF_NUMBERS: lambda v: _are_members(v, REGRESSORS),
-    WEIGHTS: lambda v: _are_weights(v, "log-odds", "inverse-error"),
-    WEIGHTS_OF_NUMBERS: lambda v: _are_weights(v, "inverse-error", "covariance"),
-    "a list of pairs of training and test rows": lambda v: len(v) > 0,
-}
+    def _require_bounded(self, member, f, before, after):
+        """Raise ValueError if an output is no number below MAX_ABS in size."""
+        if not (np.abs(f) < MAX_ABS).all():
+            text = f"{before} {f.min():g} to {f.max():g}; {after} have to be numbers below"
+            self._require_of(member, False, f"{text} {MAX_ABS:g}")
 
 
 class Voting(_Combined):
@@ -1312,46 +1218,31 @@ class Voting(_Combined):
         that err independently, or 1 / e. On few rows such weights may do worse than equal ones.
         Members that are all no better than chance get equal ones.
     reject : None or a label
-        What predict returns for rows without a majority; how="majority" only, which needs it.
-    cv : int >= 2, or a list of pairs (training rows, test rows)
-        Number of folds, or the folds, for weights that are learned.
-    prefit : bool
-        Whether the members are fitted already; they are then used as they are. To learn weights, X,
-        y should be rows that they do not know: on those they were trained on, errors are too low.
-    class_weight : None, "balanced" or dict
-        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
-    verbose : int
-        1 prints one line after every member.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops. The model is
-        then that of the members so far: stop when they are good on rows that they do not know by
-        callback=lambda model, iteration, info: model.score(X_valid, y_valid) > 0.9.
+        Prediction for rows without a majority; how="majority" only, which needs it.
+    cv, prefit, class_weight, verbose, callback : as in _Combined
 
     Attributes
     ----------
-    estimators_, named_estimators_ : the fitted members, and the same by name or number
-    weights_ (T,) : their weights, of sum 1 for "soft" and "average"; else, if learned, parts of
-        the largest
-    errors_ (T,) : if weights are learned, the error of each member, (n e + 1) / (n + 2) for a share
-        e of n rows
-    objective_, trace_ : share of wrong training rows, out of fold if weights are learned, and that
-        of the first 1, 2, ... members
+    estimators_, named_estimators_ : the fitted members, as a list and by name or index
+    weights_ (T,) : their weights, of sum 1 for "soft" and "average"; else, if learned, of maximum 1
+    errors_ (T,) : if weights are learned, the error of each member, (n e + 1) / (n + 2) for a
+        fraction e of n rows
+    objective_, trace_ : fraction of wrong training rows, out of fold if weights are learned, of
+        all, and of the first 1, 2, ... members
     n_iter_, converged_, residual_ : members, True, None: nothing is optimised
     classes_, n_features_in_ : as in scikit-learn
 
     Example
     -------
-    >>> model = Voting([ExRM(), DRM(), AdaBoost()], how="plurality").fit(X, y)
-    >>> model.score(X, y)
+    >>> model = Voting([OneVsRest(ExRM()), "bayes", "centroid"], weights="log-odds").fit(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _multi_class = True
-    _param_rules = {
+    _param_rules = COMMON | {
         "members": MEMBERS,
-        "prefit": "True or False",
         "how": "one of 'plurality', 'majority', 'soft', 'average'",
         "weights": WEIGHTS,
-        "cv": FOLDS,
     }
 
     def __init__(
@@ -1360,54 +1251,49 @@ class Voting(_Combined):
     ):  # fmt: skip
         self._set(locals())
 
-    @restore_on_failure
-    def fit(self, X, y, sample_weight=None):
-        """Train the members on X (n, d) and y; sample_weight is passed on to them."""
-        self._check_params()
-        specs = _pairs(self.members)
-        weights = _given_weights("Voting", self.weights, len(specs))
-        X, codes, row_weight = self._check_fit(X, y, sample_weight)
-        if self.how == "majority":
-            self._check_reject()
-        passed = row_weight if self._is_weighted(sample_weight) else None
-        self.estimators_ = []
-        self.trace_ = []
-        H = 0.0
-        for t, (name, spec) in enumerate(specs):
-            if isinstance(self.weights, str):
-                vote, member = self._out_of_fold(spec, X, codes, row_weight, passed, self._vote)
-                weights[t] = self._learn_weight(_smoothed(_winners(vote) != codes, row_weight))
-            else:
-                vote, member = self._outputs(spec, X, codes, passed, self._vote)
-            self.estimators_.append(member)
-            H = H + weights[t] * vote
-            error = np.average(_winners(H) != codes, weights=row_weight)
-            self._set_weights(weights[: t + 1])
-            self.converged_ = False  # The callback may use the model of the members so far.
-            if self._report(t + 1, error, residual=None, name=name):
-                break
-        return self._finish()
+    def _check_reject(self):
+        """Raise ValueError if reject is no label apart from the classes."""
+        numeric = [np.asarray(v).dtype.kind in "biuf" for v in (self.classes_, self.reject)]
+        is_valid = self.reject is not None and numeric[0] == numeric[1]
+        text = "how='majority' needs reject, a label for rows without a majority that is "
+        text += f"{'a number' if numeric[0] else 'a text'} and no class of y, got {self.reject!r}"
+        self._require(is_valid and self.reject not in self.classes_, text)
 
-    def _learn_weight(self, error):
-        """Weight of the next member by the rule that was asked for."""
-        self.errors_ = np.append(getattr(self, "errors_", []), error)
-        return (
-            1.0 / error if self.weights == "inverse-error" else _log_odds(error, len(self.classes_))
-        )
+    def _combine(self, votes, codes, weight):
+        """Set the weights of the members so far; return their fraction of wrong rows, and no gap.
 
-    def _set_weights(self, weights):
-        """Set the weights of the members so far; whole numbers stay so, and ties are exact."""
-        weights = weights if weights.any() else np.ones_like(weights)
+        votes holds the weighted sum of the earlier votes and the last vote; it becomes the sum.
+        """
+        vote = votes.pop()
+        a = np.ones(len(self.estimators_))
+        if isinstance(self.weights, str):
+            error = _smoothed(_winners(vote) != codes, weight)
+            self.errors_ = np.append(getattr(self, "errors_", []), error)
+            is_inverse = self.weights == "inverse-error"
+            a = 1.0 / self.errors_ if is_inverse else _log_odds(self.errors_, len(self.classes_))
+        elif self.weights is not None:
+            a = np.array(self.weights, dtype=np.float64)[: a.size]
+        votes[:] = [sum(votes) + a[-1] * vote]
+        a = a if a.any() else np.ones_like(a)
         if self.how in ("soft", "average"):
-            weights = weights / weights.sum()
+            a = a / a.sum()
         elif isinstance(self.weights, str):
-            weights = weights / weights.max()
-        self.weights_ = weights
+            a = a / a.max()  # Given whole numbers stay so, and ties are exact.
+        self.weights_ = a
+        return np.average(_winners(votes[0]) != codes, weights=weight), None
 
-    def votes(self, X):
-        """Vote of every member, (n, T), or (n, T, K) with a column a class for K > 2 classes."""
-        X = self._check_X(X)
-        return np.stack([self._vote(member, X) for member in self.estimators_], axis=1)
+    def _member_output(self, member, X):
+        """Vote of a member: -1..+1 for two classes, (n,); a column per class, (n, K), for more."""
+        if self.how == "average":
+            return self._decision(member, X)
+        if self.how == "soft":
+            return _as_vote(self._probabilities(member, X))
+        labels = np.asarray(member.predict(X))
+        chosen = labels.reshape(-1, 1) == self.classes_
+        if labels.shape != (len(X),) or not chosen.any(axis=1).all():
+            self._columns(member)
+            self._require_of(member, False, "predicts labels that are not in y")
+        return _as_vote(chosen.astype(np.float64))
 
     def decision_function(self, X):
         """Weighted sum of the votes, (n,), or (n, K) for K > 2 classes."""
@@ -1433,33 +1319,6 @@ class Voting(_Combined):
         each = [self._probabilities(member, X) for member in self.estimators_]
         return np.tensordot(self.weights_, each, axes=1)
 
-    def _vote(self, member, X):
-        """-1..+1 for two classes, (n,); a column for each class, (n, K), for more."""
-        if self.how == "average":
-            return self._output(member, X)
-        if self.how == "soft":
-            return _as_vote(self._probabilities(member, X))
-        found = np.asarray(member.predict(X))
-        chosen = found.reshape(-1, 1) == self.classes_
-        if found.shape != (X.shape[0],) or not chosen.any(axis=1).all():
-            self._columns(member)
-            raise ValueError(f"{self._name(member)} predicts labels that are not in y")
-        return _as_vote(chosen.astype(np.float64))
-
-    def _holds_results(self, has):
-        good = has("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
-        if self.how == "majority":
-            self._check_reject()
-        return good
-
-    def _check_reject(self):
-        numbers = [np.asarray(v).dtype.kind in "biuf" for v in (self.classes_, self.reject)]
-        if self.reject is None or numbers[0] != numbers[1] or self.reject in self.classes_:
-            raise ValueError(
-                "Voting: how='majority' needs reject, a label for rows without a majority that is "
-                f"{'a number' if numbers[0] else 'a text'} and no class of y, got {self.reject!r}"
-            )
-
 
 class Stacking(_Combined):
     """Classifier on top of the out-of-fold probabilities of others; two or more classes.
@@ -1467,49 +1326,36 @@ class Stacking(_Combined):
     Parameters
     ----------
     members : list of classifiers, or of pairs (name, classifier), or a text of names with commas
-        As in Voting; they need predict_proba: Calibrated gives it to any with a decision function.
+        Members of Voting with predict_proba: Calibrated gives it to any with a decision function.
     meta : "linear" or a classifier
         Regression with coefficients >= 0 for each class on the members' probabilities of that
         class; or an object with fit and predict that gets the probabilities of all members side by
-        side: of the second class only where there are two. For decision_function and votes it
+        side: of the second class only if there are two. For decision_function and votes it
         needs decision_function or predict_proba.
-    cv : int >= 2, or a list of pairs (training rows, test rows)
-        Number of folds, or the folds.
-    prefit : bool
-        Whether the members are fitted already; X, y should then be rows that they do not know.
-    tol : float > 0
-        Target for `residual_`.
-    class_weight : None, "balanced" or dict
-        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
-    verbose : int
-        1 prints one line after every member.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops. The model is
-        then that of the members so far. If meta is a classifier: once, at the end.
+    cv, prefit, tol, class_weight, verbose, callback : as in _Combined
 
     Attributes
     ----------
-    estimators_, named_estimators_ : the members, trained on all rows, and the same by name
+    estimators_, named_estimators_ : the members, trained on all rows, as a list and by name
     coef_ (T, K) : coefficients of the regressions; meta_ instead: the fitted classifier
     weights_ (T,) : mean of a member's coefficients; one weight of 1 if meta is a classifier
     objective_, trace_ : squared error of the regressions with all, and the first 1, 2, ... members;
-        the share of wrong training rows if meta is a classifier
+        the fraction of wrong training rows if meta is a classifier
     residual_ : certified duality gap / max(1, objective_); None if meta is a classifier
     n_iter_, converged_ : members, residual_ <= tol
     classes_, n_features_in_ : as in scikit-learn
 
     Example
     -------
-    >>> model = Stacking([Calibrated(ExRM()), Calibrated(DRM())]).fit(X, y)
-    >>> model.weights_, model.score(X, y)
+    >>> model = Stacking([OneVsRest(Calibrated(ExRM())), "bayes"]).fit(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _multi_class = True
-    _param_rules = {
+    _member_output = _Combined._probabilities
+    _param_rules = COMMON | {
         "members": MEMBERS,
-        "prefit": "True or False",
         "meta": "'linear' or an object with fit and predict",
-        "cv": FOLDS,
         "tol": "a number > 0",
     }
 
@@ -1519,39 +1365,18 @@ class Stacking(_Combined):
     ):  # fmt: skip
         self._set(locals())
 
-    @restore_on_failure
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and y; sample_weight counts for the members and on top of them."""
-        self._check_params()
-        X, codes, weight = self._check_fit(X, y, sample_weight)
-        linear = isinstance(self.meta, str)
-        passed = weight if self._is_weighted(sample_weight) else None
-        self.estimators_ = []
-        self.trace_ = []
-        P = []
-        for name, spec in _pairs(self.members):
-            p, member = self._out_of_fold(spec, X, codes, weight, passed, self._probabilities)
-            P.append(p)
-            self.estimators_.append(member)
-            if linear and self._regress_on(P, codes, weight, name):
-                break
-        if not linear:
-            rows = _side_by_side(P)
-            labels = self.classes_[codes]
-            self.weights_ = np.ones(1)
-            self.meta_ = self._fitted(self.meta, rows, labels, passed)
-            self.converged_ = False  # The callback may use the model.
-            error = np.average(np.asarray(self.meta_.predict(rows)) != labels, weights=weight)
-            self._report(len(P), error, residual=None)
-        return self._finish()
-
-    def _regress_on(self, P, codes, weight, name):
-        """Solve the regressions on the members so far; True if the callback asks to stop."""
+    def _combine(self, P, codes, weight):
+        """Solve the regressions on the members so far; return the objective and its gap."""
         self.coef_, objective, gap = _stack(np.array(P), codes, weight / weight.sum())
         self.weights_ = self.coef_.mean(axis=1)
-        self.converged_ = False  # The callback may use the model of the members so far.
-        residual = float(gap / max(1.0, objective))
-        return self._report(len(P), objective, residual=residual, name=name)
+        return objective, gap
+
+    def _fit_meta(self, P, codes, weight, passed):
+        """Train the classifier on top; return its fraction of wrong rows."""
+        rows, labels = _side_by_side(P), self.classes_[codes]
+        self.weights_ = np.ones(1)
+        self.meta_ = self._fitted(self.meta, rows, labels, passed)
+        return np.average(np.asarray(self.meta_.predict(rows)) != labels, weights=weight)
 
     def predict(self, X):
         """Class of each row, by the classifier on top; else that of the largest LR_c(x)."""
@@ -1564,10 +1389,10 @@ class Stacking(_Combined):
         its weight. (n, 1) or (n, 1, K) if meta is a classifier: its output."""
         P = self._member_probabilities(X)
         if hasattr(self, "meta_"):
-            return self._output(self.meta_, _side_by_side(P))[:, None]
+            return self._decision(self.meta_, _side_by_side(P))[:, None]
         weights = self.weights_[:, None]
-        share = np.where(weights > 0, self.coef_ / np.where(weights > 0, weights, 1.0), 1.0)
-        return np.stack([_as_vote(s * p) for s, p in zip(share, P, strict=True)], axis=1)
+        ratios = np.where(weights > 0, self.coef_ / np.where(weights > 0, weights, 1.0), 1.0)
+        return np.stack([_as_vote(r * p) for r, p in zip(ratios, P, strict=True)], axis=1)
 
     def decision_function(self, X):
         """LR_c(x), (n, K); the difference of the two, (n,), for two classes."""
@@ -1575,7 +1400,7 @@ class Stacking(_Combined):
 
     @property
     def predict_proba(self):
-        """The LR_c(x) divided by their sum, (n, K), or what the classifier on top says."""
+        """LR_c(x) divided by their sum, or the probabilities of the classifier on top, (n, K)."""
         if hasattr(self, "meta_") and not hasattr(self.meta_, "predict_proba"):
             raise AttributeError(f"{type(self.meta_).__name__} has no predict_proba")
         return self._predict_proba
@@ -1592,15 +1417,6 @@ class Stacking(_Combined):
         X = self._check_X(X)
         return [self._probabilities(member, X) for member in self.estimators_]
 
-    def _holds_results(self, has):
-        T, K = len(self.estimators_), self.classes_.size
-        if isinstance(self.meta, str):
-            good = not hasattr(self, "meta_") and has("weights_", (T,))
-            return good and has("coef_", (T, K)) and (self.coef_ >= 0).all()
-        good = has("weights_", (1,)) and self.weights_[0] == 1
-        self._columns(self.meta_)
-        return good and self.meta_.n_features_in_ == T * (K if K > 2 else 1)
-
 
 def _side_by_side(P):
     """Rows for the classifier on top from the (n, K) probabilities of the members."""
@@ -1608,49 +1424,23 @@ def _side_by_side(P):
 
 
 class _CombinedRegressor(_Regressor, _Combined):
-    """What combinations of regressors share: y are numbers, and so are the members' outputs."""
+    """Combination of regressors: y and the outputs of the members are numbers."""
 
     _built_in = REGRESSORS
     _own_members = tuple(REGRESSORS.values())
 
-    def _goals(self, codes):
-        """What members learn: the numbers y."""
-        return codes
-
-    def _predictions(self, member, X):
-        """A member's prediction for each row, (n,)."""
-        found = np.asarray(member.predict(X))
-        if found.shape != (X.shape[0],) or found.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{self._name(member)} predicts {found.dtype} of shape {found.shape}, not one "
-                "number a row; choose regressors"
-            )
-        found = found.astype(np.float64)
-        if not _are_bounded(found):
-            raise ValueError(
-                f"{self._name(member)} predicts {found.min():g} to {found.max():g}; scale X and y: "
-                f"predictions have to be numbers below {MAX_ABS:g}"
-            )
-        return found
-
-    def votes(self, X):
-        """Prediction of every member, (n, T)."""
-        X = self._check_X(X)
-        return np.column_stack([self._predictions(member, X) for member in self.estimators_])
+    def _member_output(self, member, X):
+        """Prediction of a member, (n,)."""
+        p = np.asarray(member.predict(X))
+        text = f"predicts {p.dtype} of shape {p.shape}, not one number a row; choose regressors"
+        self._require_of(member, p.shape == (len(X),) and p.dtype.kind in "biuf", text)
+        p = p.astype(np.float64)
+        self._require_bounded(member, p, "predicts", "scale X and y: predictions")
+        return p
 
     def predict(self, X):
         """Number for each row, (n,): the weighted sum of the members' predictions."""
         return self.votes(X) @ self.weights_
-
-    def _show(self, P, objective, gap, name):
-        """Report the model of the members so far, with predictions P; True if the callback asks to
-        stop. gap is None if nothing was optimised."""
-        self.converged_ = False  # The callback may use the model.
-        residual = None if gap is None else float(gap / max(1.0, objective))
-        return self._report(len(P), objective, residual=residual, name=name)
-
-    def _holds_results(self, has):
-        return has("weights_", (len(self.estimators_),)) and (self.weights_ >= 0).all()
 
 
 class VotingRegressor(_CombinedRegressor):
@@ -1660,29 +1450,18 @@ class VotingRegressor(_CombinedRegressor):
     ----------
     members : list of regressors, or of pairs (name, regressor), or a text of names with commas
         Objects with fit and predict; each is copied and trained on all rows. The built-in ones are
-        "linear" (least squares) and "quadratic" (the same with the squares of the features).
+        "linear" (least squares) and "quadratic" (least squares with the squares of the features).
         members__0__loss is the loss of the first; members__gb__loss that of ("gb", regressor).
     weights : None, list of numbers >= 0, "inverse-error" or "covariance"
         Weight of each member; None: equal. A rule learns them from the errors of the members in
         cross-validation: inverse to their mean squares, which is best for errors that are not
         correlated, or those of the average of least squares. On few rows such weights may do worse
         than equal ones.
-    cv : int >= 2, or a list of pairs (training rows, test rows)
-        Number of folds, or the folds, for weights that are learned.
-    prefit : bool
-        Whether the members are fitted already; they are then used as they are. To learn weights, X,
-        y should be rows that they do not know: on those they were trained on, errors are too low.
-    tol : float > 0
-        Target for `residual_`.
-    verbose : int
-        1 prints one line after every member.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops. The model is
-        then that of the members so far.
+    cv, prefit, tol, verbose, callback : as in _Combined
 
     Attributes
     ----------
-    estimators_, named_estimators_ : the fitted members, and the same by name or number
+    estimators_, named_estimators_ : the fitted members, as a list and by name or index
     weights_ (T,) : their weights, of sum 1
     errors_ (T,) : if weights are learned, the mean squared error of each member, out of fold
     objective_, trace_ : mean squared error on the training rows, out of fold if weights are
@@ -1694,14 +1473,12 @@ class VotingRegressor(_CombinedRegressor):
     Example
     -------
     >>> model = VotingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
-    >>> model.predict(X), model.score(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
-    _param_rules = {
+    _param_rules = COMMON | {
         "members": OF_NUMBERS,
         "weights": WEIGHTS_OF_NUMBERS,
-        "cv": FOLDS,
-        "prefit": "True or False",
         "tol": "a number > 0",
     }
 
@@ -1711,32 +1488,9 @@ class VotingRegressor(_CombinedRegressor):
     ):  # fmt: skip
         self._set(locals())
 
-    @restore_on_failure
-    def fit(self, X, y, sample_weight=None):
-        """Train the members on X (n, d) and numbers y; sample_weight is passed on to them."""
-        self._check_params()
-        pairs = _pairs(self.members)
-        given = _given_weights("VotingRegressor", self.weights, len(pairs))
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        passed = weight if self._is_weighted(sample_weight) else None
-        self.estimators_ = []
-        self.trace_ = []
-        P = []
-        for name, spec in pairs:
-            if isinstance(self.weights, str):
-                p, member = self._out_of_fold(spec, X, y, weight, passed, self._predictions)
-            else:
-                p, member = self._outputs(spec, X, y, passed, self._predictions)
-            P.append(p)
-            self.estimators_.append(member)
-            objective, gap = self._weigh(P, y, weight, given[: len(P)])
-            if self._show(P, objective, gap, name):
-                break
-        return self._finish()
-
-    def _weigh(self, P, y, weight, given):
-        """Set the weights of the members so far, with predictions P; returns the mean squared error
-        of their average, and the gap where it was minimised."""
+    def _combine(self, P, y, weight):
+        """Set the weights of the members so far, with predictions P; return the mean squared error
+        of their average, and its gap if it was minimised."""
         w = weight[weight > 0] / weight.sum()
         E = (np.array(P) - y)[:, weight > 0].T
         if isinstance(self.weights, str):
@@ -1744,8 +1498,12 @@ class VotingRegressor(_CombinedRegressor):
         if self.weights == "covariance":
             self.weights_, objective, gap = _least_squares(E, w)
             return objective, gap
-        a = given if given.any() else np.ones(len(P))
-        self.weights_ = _inverse(E, w) if self.weights == "inverse-error" else a / a.sum()
+        if self.weights == "inverse-error":
+            self.weights_ = _inverse(E, w)
+        else:
+            a = np.ones(len(P)) if self.weights is None else np.array(self.weights, float)[: len(P)]
+            a = a if a.any() else np.ones(len(P))
+            self.weights_ = a / a.sum()
         return w @ (E @ self.weights_) ** 2, None
 
 
@@ -1755,25 +1513,15 @@ class StackingRegressor(_CombinedRegressor):
     Parameters
     ----------
     members : list of regressors, or of pairs (name, regressor), or a text of names with commas
-        As in VotingRegressor.
+        Members of VotingRegressor.
     meta : "linear" or a regressor
         Regression without a constant and with coefficients >= 0 on the members' predictions; or an
         object with fit and predict that gets them side by side, (n, T).
-    cv : int >= 2, or a list of pairs (training rows, test rows)
-        Number of folds, or the folds.
-    prefit : bool
-        Whether the members are fitted already; X, y should then be rows that they do not know.
-    tol : float > 0
-        Target for `residual_`.
-    verbose : int
-        1 prints one line after every member.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every member; True stops. The model is
-        then that of the members so far. If meta is a regressor: once, at the end.
+    cv, prefit, tol, verbose, callback : as in _Combined
 
     Attributes
     ----------
-    estimators_, named_estimators_ : the members, trained on all rows, and the same by name
+    estimators_, named_estimators_ : the members, trained on all rows, as a list and by name
     weights_ (T,) : coefficients of the regression; one weight of 1 if meta is a regressor
     meta_ : the fitted regressor, if meta is one
     objective_, trace_ : mean squared error out of fold of the regression on all, and the first 1,
@@ -1785,7 +1533,7 @@ class StackingRegressor(_CombinedRegressor):
     Example
     -------
     >>> model = StackingRegressor([GradientBoostingRegressor(), "linear"]).fit(X, y)
-    >>> model.weights_, model.score(X, y)
+    >>> model.weights_, model.score(X_test, y_test)
     """
 
     _param_rules = Stacking._param_rules | {"members": OF_NUMBERS}
@@ -1796,44 +1544,27 @@ class StackingRegressor(_CombinedRegressor):
     ):  # fmt: skip
         self._set(locals())
 
-    @restore_on_failure
-    def fit(self, X, y, sample_weight=None):
-        """Train on X (n, d) and numbers y; sample_weight counts for members and on top of them."""
-        self._check_params()
-        X, y, weight = self._check_fit(X, y, sample_weight)
-        passed = weight if self._is_weighted(sample_weight) else None
-        linear = isinstance(self.meta, str)
-        w = weight[weight > 0] / weight.sum()
-        self.estimators_ = []
-        self.trace_ = []
-        P = []
-        for name, spec in _pairs(self.members):
-            p, member = self._out_of_fold(spec, X, y, weight, passed, self._predictions)
-            P.append(p[weight > 0])
-            self.estimators_.append(member)
-            if linear:
-                self.weights_, *found = _stack_numbers(np.array(P).T, y[weight > 0], w)
-                if self._show(P, *found, name):
-                    break
-        if not linear:
-            rows, goals = np.array(P).T.copy(), y[weight > 0]
-            part = None if passed is None else passed[weight > 0]
-            self.weights_ = np.ones(1)
-            self.meta_ = self._fitted(self.meta, rows, goals, part)
-            error = self._predictions(self.meta_, rows) - goals
-            self._show(P, w @ error**2, None, type(self.meta).__name__)
-        return self._finish()
+    def _combine(self, P, y, weight):
+        """Solve the regression on the members so far; return the objective and its gap."""
+        used = weight > 0
+        rows = np.array([p[used] for p in P]).T
+        self.weights_, *result = _stack_numbers(rows, y[used], weight[used] / weight.sum())
+        return result
+
+    def _fit_meta(self, P, y, weight, passed):
+        """Train the regressor on top; return its mean squared error."""
+        used = weight > 0
+        rows = np.column_stack([p[used] for p in P])
+        passed = None if passed is None else passed[used]
+        self.weights_ = np.ones(1)
+        self.meta_ = self._fitted(self.meta, rows, y[used], passed)
+        error = self._member_output(self.meta_, rows) - y[used]
+        return weight[used] / weight.sum() @ error**2
 
     def votes(self, X):
         """Prediction of every member, (n, T); (n, 1) if meta is a regressor: its prediction."""
         votes = super().votes(X)
-        return self._predictions(self.meta_, votes)[:, None] if hasattr(self, "meta_") else votes
-
-    def _holds_results(self, has):
-        if isinstance(self.meta, str):
-            return not hasattr(self, "meta_") and super()._holds_results(has)
-        good = has("weights_", (1,)) and self.weights_[0] == 1
-        return good and self.meta_.n_features_in_ == len(self.estimators_)
+        return self._member_output(self.meta_, votes)[:, None] if hasattr(self, "meta_") else votes
 
 
 class Calibrated(_Combined):
@@ -1846,20 +1577,12 @@ class Calibrated(_Combined):
         Voting. If it takes no weights, they count for the function g only, and a warning says so.
     method : "platt" or "isotonic"
         Logistic function with Platt's targets, or the best increasing function: for many rows.
-    cv : int >= 2, or a list of pairs (training rows, test rows)
-        Number of folds, or the folds.
-    prefit : bool
-        Whether base is fitted already; X, y should then be rows that it does not know.
+    cv, prefit : as in _Combined
     tol : float > 0
         Target for `residual_`: probabilities are then exact to about its square root.
     max_iter : int >= 1
-        Most Newton steps.
-    class_weight : None, "balanced" or dict
-        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
-    verbose : int
-        1 prints one line after every iteration.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every iteration; True stops.
+        Maximum number of Newton steps.
+    class_weight, verbose, callback : as in _Combined
 
     Attributes
     ----------
@@ -1875,15 +1598,14 @@ class Calibrated(_Combined):
     Example
     -------
     >>> model = Calibrated(ExRM(), method="isotonic").fit(X, y)
-    >>> model.predict_proba(X)[:, 1]
+    >>> model.predict_proba(X_test)[:3, 1]
     """
 
     _role = "base"
-    _param_rules = {
+    _member_output = _Combined._decision
+    _param_rules = COMMON | {
         "base": "one of 'linear', 'bayes', 'centroid' or an object with fit and predict",
         "method": "one of 'platt', 'isotonic'",
-        "cv": FOLDS,
-        "prefit": "True or False",
         "max_iter": "an integer >= 1",
         "tol": "a number > 0",
     }
@@ -1899,28 +1621,19 @@ class Calibrated(_Combined):
         """Train on X (n, d) and two classes y; sample_weight counts for base and its function."""
         self._check_params()
         X, y, weight = self._check_fit(X, y, sample_weight)
-        passed = None
-        if self._is_weighted(sample_weight) and not self.prefit:
-            if isinstance(self.base, str) or takes_weights(self.base):
-                passed = weight
-            else:
-                warnings.warn(
-                    f"Calibrated: {type(self.base).__name__} takes no sample_weight in fit: the "
-                    "weights count for the calibration only",
-                    stacklevel=3,
-                )
+        passed = weight if self._is_weighted(sample_weight) and not self.prefit else None
+        if passed is not None and not isinstance(self.base, str) and not takes_weights(self.base):
+            passed = None
+            text = f"Calibrated: {type(self.base).__name__} takes no sample_weight in fit: the "
+            warnings.warn(text + "weights count for the calibration only", stacklevel=3)
         positive = y > 0
-        f, member = self._out_of_fold(
-            self.base, X, positive.astype(np.intp), weight, passed, self._output
-        )
-        self.estimators_ = [member]
-        self.weights_ = np.ones(1)
-        self.trace_ = []
+        f, member = self._train(self.base, X, positive.astype(np.intp), weight, passed)
+        self.estimators_, self.weights_, self.trace_ = [member], np.ones(1), []
         if self.method == "platt":
             used = weight > 0
             problem = f[used], positive[used], weight[used]
-            found = _platt(*problem, self.tol, self.max_iter, self._report)
-            self.slope_, self.offset_ = found
+            result = _platt(*problem, self.tol, self.max_iter, self._report)
+            self.slope_, self.offset_ = result
         else:
             self.thresholds_, self.values_ = _isotonic(f, positive, weight, self._report)
         return self._finish()
@@ -1935,21 +1648,10 @@ class Calibrated(_Combined):
     def decision_function(self, X):
         """Probability of the second class minus that of the first, (n,)."""
         X = self._check_X(X)
-        f = self._output(self.estimators_[0], X)
+        f = self._member_output(self.estimators_[0], X)
         if self.method == "platt":
             return np.tanh(0.5 * (self.slope_ * f + self.offset_))
         return 2.0 * np.interp(f, self.thresholds_, self.values_) - 1.0
-
-    def _holds_results(self, has):
-        if len(self.estimators_) != 1 or not has("weights_", (1,)) or self.weights_[0] != 1:
-            return False
-        if self.method == "platt":
-            found = [self.slope_, self.offset_]
-            return all(isinstance(v, float) and np.isfinite(v) for v in found)
-        m = self.thresholds_.size
-        good = m > 0 and has("thresholds_", (m,)) and has("values_", (m,))
-        good = good and (np.diff(self.thresholds_) > 0).all() and (np.diff(self.values_) >= 0).all()
-        return good and 0 <= self.values_[0] and self.values_[-1] <= 1
 
     def predict_proba(self, X):
         """Probability of each class, (n, 2)."""

@@ -7,25 +7,25 @@ Measures  Two members sort the n rows into a (both vote +), b (+ and -), c (- an
           q_statistic    (ad - bc) / (ad + bc)                          1 .. -1
           kappa          (p1 - p2) / (1 - p2)                           1 equal, 0 as by chance
                          p1 = (a+d) / n, p2 = ((a+b)(a+c) + (c+d)(b+d)) / n^2
-          double_fault   share of rows where both are wrong             0 .. 1
+          double_fault   fraction of rows where both are wrong          0 .. 1
 
           One product of the vote matrix with itself gives all tables: O(n T^2), the speed of BLAS.
-          exclusivity compares coefficients instead of votes; ambiguity is what diversity takes off
-          the members' mean squared error; margins and error_covariance look at the whole vote;
-          averages sums up an ensemble, and kappa_error_figure draws the pairs of several.
+          exclusivity compares coefficients instead of votes; ambiguity is the mean squared error of
+          the members minus that of the vote; margins and error_covariance are of the whole vote;
+          averages are those of an ensemble, and kappa_error_figure draws the pairs of several.
 Reference Zhang, "Ensemble learning" (a chapter of lecture notes), Table 2, Theorem 2, equations
           (4)-(8), Figure 2; Kuncheva, Whitaker, "Measures of Diversity in Classifier Ensembles",
           Machine Learning 2003; Guo, Wang, Ling, "Exclusivity Regularized Machine", IJCAI 2017,
           definitions 1-2; Wang, Yao, "The Effectiveness of A New Negative Correlation Learning
           Algorithm for Classification Ensembles", 2010 (covariance of the errors).
-Departs   The denominators of correlation and Q are 0 exactly where a member votes the same on all
+Departs   The denominators of correlation and Q are 0 exactly if a member votes the same on all
           rows: the value is then 1 against an equal member, -1 against an opposed one, 0 against
-          any other. The one of kappa is 0 where two such members are equal: 1. No measure is NaN.
+          any other. That of kappa is 0 if two such members are equal: 1. No measure is NaN.
 Votes     Outputs, real numbers of which those >= 0 vote +; or labels of two values, numbers, texts
-          or False/True, of which the larger one votes +. The same two labels, -1/+1, 0/1 or
-          False/True may be in y. Numbers with fractions, or floats of both signs, are outputs:
-          probabilities p are passed as 2 p - 1. Of more than two classes the tables can count right
-          and wrong instead of + and -: votes == y[:, None] are such votes, with True for y.
+          or False/True, of which the larger one votes +. y holds the same two labels, -1/+1, 0/1 or
+          False/True. Numbers with fractions, or floats of both signs, are outputs: pass
+          probabilities p as 2 p - 1. With more than two classes the tables can count right and
+          wrong instead of + and -: pass votes == y[:, None], with True for y.
 Symbols   paper      here       meaning                                     shape
           h_t(x_i)   votes      outputs or labels of the members            (n, T)
           alpha_t    weights    of the members in the vote, >= 0            (T,)
@@ -38,17 +38,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-PRODUCT_ROWS = 2**16  # A product has at most so many rows: its counts are then exact in float32.
+PRODUCT_ROWS = 2**16  # Rows per matrix product, whose counts are then exact in float32.
 LOOKS = (  # Colours and markers of ensembles in a diagram; in grey print the markers still differ.
     ("#000000", "o"), ("#0072b2", "s"), ("#d55e00", "^"), ("#009e73", "D"), ("#8c3f7a", "v"),
     ("#7f6000", "P"), ("#56b4e9", "X"), ("#808080", "p"),
 )  # fmt: skip
-BOUND = 1e150  # Numbers from here on are refused: sums of their squares have to be finite.
+MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 
 
 # -- pairs of members -----------------------------------------------------------------------------
 def disagreement(votes):
-    """Share of rows on which two members vote differently, (T, T)."""
+    """Fraction of rows on which two members vote differently, (T, T)."""
     return _disagreement(*_tables(votes)[0])
 
 
@@ -68,7 +68,7 @@ def kappa(votes):
 
 
 def double_fault(votes, y):
-    """Share of rows on which two members are both wrong, (T, T)."""
+    """Fraction of rows on which two members are both wrong, (T, T)."""
     return _tables(votes, y)[1]
 
 
@@ -91,34 +91,37 @@ def kappa_error(votes, y):
 
 
 def averages(votes, y, weights=None):
-    """Mean over the pairs of every measure, the members' mean error, and the mean ambiguity of
-    their -1/+1 votes with `weights` (None: equal ones), as a dict."""
+    """Means as a dict: of every measure over the pairs, of the members' errors, and of the
+    ambiguity of their -1/+1 votes with `weights` (None: equal ones)."""
     read = _read(votes, y)
     T = read.votes.shape[1]
     if T < 2:
         raise ValueError("averages over pairs of members need two members, got one")
 
-    # Small ensembles spend most time on asking for memory: the ambiguity is found in one array, and
-    # of the tables only the pairs are kept.
+    # Small ensembles spend most time on allocating memory: the ambiguity is computed in one array,
+    # and only the pairs of the tables are stored.
     weights = _weights(weights, T)
     weights = weights / weights.sum()
     apart = np.where(read.votes >= read.least, 1.0, -1.0)
     apart -= (apart @ weights)[:, None]
     apart *= apart
-    around = float((apart @ weights).mean())
+    mean_ambiguity = float((apart @ weights).mean())
     del apart
-    table, both_wrong = _count(*read)
-    pairs = np.flatnonzero(~np.tri(T, dtype=bool))  # as `over_pairs`
-    table = [part.take(pairs) for part in table]
-    values = _measures(table) | {"double_fault": both_wrong.take(pairs)}
+    counts, both_wrong = _count(*read)
+    pairs = np.flatnonzero(~np.tri(T, dtype=bool))  # Of `over_pairs`.
+    counts = [count.take(pairs) for count in counts]
+    values = _measures(counts) | {"double_fault": both_wrong.take(pairs)}
     means = {name: float(value.sum() / value.size) for name, value in values.items()}
-    return means | {"member_error": float(np.diag(both_wrong).mean()), "ambiguity": around}
+    member_error = float(np.diag(both_wrong).mean())
+    return means | {"member_error": member_error, "ambiguity": mean_ambiguity}
 
 
 def kappa_error_figure(clouds, title, errors=None):
-    """Kappa-error diagram as a Figure of matplotlib: a dot for each pair of members, a mark at the
-    centre of each ensemble. `clouds` holds the points of kappa_error by the ensemble's name,
-    `errors` the errors of the ensembles themselves, to which a line from the centre leads."""
+    """Kappa-error diagram as a Figure of matplotlib: a dot per pair, a mark per ensemble's centre.
+
+    `clouds` holds the points of kappa_error by the ensemble's name, `errors` the errors of the
+    ensembles themselves, each joined to the centre by a line.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -156,7 +159,7 @@ def kappa_error_figure(clouds, title, errors=None):
 
 
 def _put_legend(figure):
-    """Put a legend below the axes, in as many columns as fit into the figure."""
+    """Put a legend below the axes, in the largest number of columns that fits, up to 3."""
     for columns in (3, 2, 1):
         place = {"loc": "outside lower center", "frameon": False}
         legend = figure.legend(ncols=columns, **place)
@@ -186,8 +189,7 @@ class Decomposition(NamedTuple):
 def ambiguity(votes, weights, y):
     """Error-ambiguity decomposition, eq. (4): (H-y)^2 = sum a (h-y)^2 - sum a (h-H)^2.
 
-    H is the mean of the votes with `weights` (None: equal ones). Votes and y are any numbers, and
-    are taken as they are.
+    H is the mean of the votes with `weights` (None: equal ones). Votes and y are any numbers.
     """
     votes = _matrix(votes, "votes", "one column a member")
     weights = _weights(weights, votes.shape[1])
@@ -200,9 +202,9 @@ def ambiguity(votes, weights, y):
 
 
 def margins(votes, weights, y):
-    """y times the weighted mean of the votes, (n,): in [-1, 1] where the votes are.
+    """y times the weighted mean of the votes, (n,): in [-1, 1] if the votes are.
 
-    y counts -1/+1, and so do votes that are labels; outputs count as they are.
+    y counts as -1/+1, and so do votes that are labels; outputs are not changed.
     """
     read = _read(votes, y)
     votes = _signed(read)
@@ -211,11 +213,11 @@ def margins(votes, weights, y):
 
 
 def error_covariance(runs, y, weights=None):
-    """cov(h_t, H) of members t = 2 .. T: of member t, and the vote of all before it, being right.
+    """cov(h_t, H), (T - 1,), t = 2 .. T: of member t and the vote of those before it being right.
 
     `runs` holds the votes (n, T) of ensembles trained on samples of their own, `weights` their
     weights (T,) (None: equal ones). The covariance is taken over the runs at each row, then its
-    mean over the rows. Runs with more members than the shortest are cut.
+    mean over the rows. Only the members t of the shortest run count.
     """
     runs = [np.asarray(votes) for votes in runs]
     if len({len(votes) for votes in runs}) != 1:
@@ -226,7 +228,7 @@ def error_covariance(runs, y, weights=None):
     reads = [_read(votes, y) for votes in runs]
     T = min(read.votes.shape[1] for read in reads)
 
-    # In how many runs member t, the vote before it, and both are right, at each row.
+    # Number of runs in which member t, the vote before it, and both are right, at each row.
     member, vote, both = np.zeros((3, len(runs[0]), T - 1))
     for read, alpha in zip(reads, weights, strict=True):
         votes = _signed(read)
@@ -242,7 +244,7 @@ def error_covariance(runs, y, weights=None):
 
 # -- tables ---------------------------------------------------------------------------------------
 def _measures(table):
-    """The measures that follow from the counts a, b, c, d alone."""
+    """Measures of the counts a, b, c, d alone, as a dict."""
     return {
         "disagreement": _disagreement(*table),
         "correlation": _correlation(*table),
@@ -252,27 +254,23 @@ def _measures(table):
 
 
 def _tables(votes, y=None):
-    """Counts a, b, c, d of all pairs, (T, T) each, and the share of rows where both are wrong."""
+    """Counts a, b, c, d of all pairs and fraction of rows where both are wrong, (T, T) each."""
     return _count(*_read(votes, y))
 
 
 def _count(votes, least, are_labels, positive):
-    """The tables of votes that were read.
-
-    The product of the votes on the rows of either class gives both: the rest is sums.
-    """
+    """Tables of the fields of `_Votes`, by a product of the votes with themselves per class."""
     n, T = votes.shape
     a = np.zeros((T, T))
     both_wrong = np.zeros((T, T))
     sums = np.zeros(T)
     for start in range(0, n, PRODUCT_ROWS):
         plus = votes[start : start + PRODUCT_ROWS] >= least
-        if positive is None:
-            parts = [(plus, False)]
-        else:
+        groups = [(plus, False)]
+        if positive is not None:
             upper = positive[start : start + PRODUCT_ROWS]
-            parts = [(plus[upper], True), (plus[~upper], False)]
-        for rows, is_positive in parts:
+            groups = [(plus[upper], True), (plus[~upper], False)]
+        for rows, is_positive in groups:
             rows = rows.astype(np.float32)
             both = rows.T @ rows
             one = rows.sum(0, dtype=np.float64)
@@ -311,14 +309,14 @@ def _kappa(a, b, c, d):
 
 
 def _ratio(above, below, a, b, c, d):
-    """above / below; where a member is constant: 1 if the two are equal, -1 if opposed, else 0."""
+    """above / below; if a member is constant: 1 if the two are equal, -1 if opposed, else 0."""
     constant = np.where(b + c == 0, 1.0, np.where(a + d == 0, -1.0, 0.0))
     return np.where(below == 0, constant, above / np.where(below == 0, 1.0, below))
 
 
 # -- reading --------------------------------------------------------------------------------------
 class _Votes(NamedTuple):
-    """Votes (n, T), of which those >= least are +; whether they are labels; which y (n,) are +."""
+    """Votes (n, T), + if >= least; are_labels, else outputs; positive (n,), True where y is +."""
 
     votes: np.ndarray
     least: object
@@ -327,7 +325,7 @@ class _Votes(NamedTuple):
 
 
 def _read(votes, y=None):
-    """Votes and y as + and -, see the rules at the top; y None is left out."""
+    """Votes and y, or None, as + and - by the rules at the top of the file."""
     votes = _matrix(votes, "votes", "one column a member", kinds="biufUS")
     labels = _two_labels(votes)
     text = votes.dtype.kind in "US"
@@ -352,14 +350,12 @@ def _read(votes, y=None):
 
 
 def _read_labels(labels, text, unsure, y):
-    """Labels of the votes (None: they are outputs), the least + among votes, and which y are +,
-    where y holds labels, too."""
+    """Labels of the votes (None: outputs), the least + among the votes, and where y, which holds
+    labels, is +."""
     own = np.unique(y).tolist()
     if len(own) > 2:
-        raise ValueError(
-            f"y must hold labels of two classes, got {_shown(own)}; pass "
-            "y == model.classes_[1], or votes == y[:, None] with True for y"
-        )
+        text = f"y must hold labels of two classes, got {_shown(own)}; pass "
+        raise ValueError(f"{text}y == model.classes_[1], or votes == y[:, None] with True for y")
     alike = labels is not None and text == (y.dtype.kind in "US")
     together = sorted({*labels, *own}) if alike else []
     if alike and not unsure and {*labels} <= {0, 1} and -1 in own and {*own} <= {-1, 1}:
@@ -368,35 +364,32 @@ def _read_labels(labels, text, unsure, y):
         return labels, together[-1], y == together[-1]
     if labels is None or unsure:
         return None, 0.0, y == own[1] if len(own) == 2 else _sign(y, own[0])
-    raise ValueError(
-        f"votes hold the labels {_shown(labels)} and y {_shown(own)}: these must be the "
-        "same, or y must be True where the larger one is right"
-    )
+    text = f"votes hold the labels {_shown(labels)} and y {_shown(own)}: these must be the same"
+    raise ValueError(f"{text}, or y must be True where the larger one is right")
 
 
 def _two_labels(votes):
     """The one or two values of votes that are labels, in order; None for outputs."""
     kind = votes.dtype.kind
     if kind in "US":
-        found = np.unique(votes).tolist()
+        values = np.unique(votes).tolist()
     else:
         low, high = votes.min().item(), votes.max().item()
         if kind == "f" and low < 0 <= high:
-            return None  # One look at the matrix is enough in the usual case.
+            return None  # The usual case takes one pass over the matrix.
         between = votes[(votes != low) & (votes != high)]
-        found = sorted({low, high}) + between[:1].tolist()
-        if len(found) == 2 and low < 0 <= high:
-            return None  # These are -1/+1 in whole numbers: the sign tells, as of outputs.
-    if len(found) > 2 and not _has_fractions(votes):
-        raise ValueError(
-            "votes must be labels of two classes, or floats of which those >= 0 vote +; got more "
-            f"than two labels: {_shown(sorted(found))}; votes == y[:, None] count right and wrong"
-        )
-    return found if len(found) <= 2 else None
+        values = sorted({low, high}) + between[:1].tolist()
+        if len(values) == 2 and low < 0 <= high:
+            return None  # These are -1/+1 in whole numbers: the sign is the vote, as of outputs.
+    if len(values) > 2 and not _has_fractions(votes):
+        text = "votes must be labels of two classes, or floats of which those >= 0 vote +; got"
+        text += f" more than two labels: {_shown(sorted(values))}; votes == y[:, None] count right"
+        raise ValueError(f"{text} and wrong")
+    return values if len(values) <= 2 else None
 
 
 def _least(labels):
-    """The least vote that is a + if y does not tell: of outputs 0, of labels the larger."""
+    """Least vote that is a +, without y: 0 of outputs, the larger of labels."""
     if labels is None:
         return 0.0
     one_number = len(labels) == 1 and not isinstance(labels[0], str | bytes)
@@ -404,14 +397,14 @@ def _least(labels):
 
 
 def _sign(y, label):
-    """Which y are +, all of them being this label."""
+    """Boolean array (n,), True if y, all of which are this label, is +."""
     if label not in (-1, 0, 1):
         raise ValueError(f"all of y are {label!r}: pass y == model.classes_[1]")
     return np.full(y.shape, label == 1)
 
 
 def _signed(read):
-    """Labels as -1.0/+1.0, outputs as they are."""
+    """Labels as -1.0/+1.0, outputs unchanged, (n, T) float64."""
     if read.are_labels:
         return np.where(read.votes >= read.least, 1.0, -1.0)
     return read.votes.astype(np.float64, copy=False)
@@ -427,34 +420,32 @@ def _shown(labels):
 
 # -- checks ---------------------------------------------------------------------------------------
 def _matrix(values, name, layout, kinds="biuf"):
-    """A matrix with at least one row and one column, its numbers finite."""
+    """Matrix with at least one row and one column, its numbers finite and below MAX_ABS."""
     values = _typed(values)
     if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in kinds:
-        what = "numbers or labels" if "U" in kinds else "numbers"
-        raise ValueError(
-            f"{name} must be a matrix of {what}, {layout}; got shape {values.shape}, "
-            f"dtype {values.dtype}"
-        )
+        content = "numbers or labels" if "U" in kinds else "numbers"
+        text = f"{name} must be a matrix of {content}, {layout}; got shape {values.shape}, "
+        raise ValueError(f"{text}dtype {values.dtype}")
     if values.dtype.kind == "f":
         _check_size(values, name)
     return values if "U" in kinds else values.astype(np.float64, copy=False)
 
 
 def _column(y, n, kinds="biufUS"):
-    """Labels of the n rows, numbers being finite."""
+    """Labels (n,) of the rows; numbers are finite."""
     y = _typed(y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},) like the rows of votes, got {y.shape}")
     if y.dtype.kind not in kinds:
-        what = "numbers or texts" if "U" in kinds else "numbers"
-        raise ValueError(f"y must hold {what}, got dtype {y.dtype}")
+        content = "numbers or texts" if "U" in kinds else "numbers"
+        raise ValueError(f"y must hold {content}, got dtype {y.dtype}")
     if y.dtype.kind == "f":
         _check_size(y, "y")
     return y
 
 
 def _typed(values):
-    """An array; of objects, such as the columns of a frame, of the type that they have."""
+    """Values as an array; objects, such as columns of a frame, get the type that they have."""
     values = np.asarray(values)
     return np.array(values.tolist()) if values.dtype == object else values
 
@@ -463,12 +454,12 @@ def _check_size(values, name):
     low, high = values.min().item(), values.max().item()
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
-    if max(-low, high) >= BOUND:
-        raise ValueError(f"{name} must be below {BOUND:g} in size, got {low:g} to {high:g}")
+    if max(-low, high) >= MAX_ABS:
+        raise ValueError(f"{name} must be below {MAX_ABS:g} in size, got {low:g} to {high:g}")
 
 
 def _weights(weights, T):
-    """Weights of the members, times a power of 2 that keeps their sum from overflow; None: ones."""
+    """Weights (T,), ones for None, times a power of 2 against overflow of their sum."""
     weights = np.ones(T) if weights is None else np.asarray(weights, dtype=np.float64)
     if weights.shape != (T,):
         raise ValueError(f"weights must have shape ({T},), one a member, got {weights.shape}")

@@ -1,9 +1,9 @@
 """Multi-class: one-versus-rest and error-correcting codes over any classifier of two classes.
 
 Problem   A code matrix of -1, 0 and +1 has a row for each of K classes and a column for each of L
-          classifiers. Classifier l learns to tell the classes with +1 from those with -1 in its
-          column, without the rows of classes with 0. A row x goes to the class whose code word is
-          nearest to the outputs f_1(x) .. f_L(x):
+          classifiers. Classifier l separates the classes with +1 in its column from those with -1;
+          rows of classes with 0 are left out. A row x goes to the class whose code word is nearest
+          to the outputs f_1(x) .. f_L(x):
 
     one-vs-rest   code 2 I - 1; the class of the largest f_k(x)
     hamming       the class k with the fewest l such that sign f_l(x) differs from code_kl
@@ -11,8 +11,8 @@ Problem   A code matrix of -1, 0 and +1 has a row for each of K classes and a co
 
 Method    L fits of the base classifier; decoding is two matrix products. A code whose words differ
           in at least D columns corrects any (D - 1) / 2 wrong outputs. Codes: all 2^(K-1) - 1 ways
-          to split the classes, all pairs of classes, or the best of many random ones, of
-          10 log2 K columns. Two classes are one column, whatever the code.
+          to split the classes, all pairs of classes, or the best of many random ones, of 10 log2 K
+          columns. Two classes are one column.
           `residual_` is the largest certified gap of a classifier, relative to its own objective.
           The built-in base is regularised least squares on -1/+1, solved for all columns at once
           and certified: with centred rows Z of unit variance, minimised over w and b it is
@@ -26,7 +26,7 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 1.3; 
 Departs   Random columns are never repeated, also not as complements: equal columns would make equal
           errors.
 Symbols   paper     here      meaning                         shape
-          M         code_     the code, one word a class      (K, L)
+          M         code_     the code, one word per class    (K, L)
           f_l(x)    votes     outputs of the classifiers      (n, L)
 Use       m = OneVsRest(ExRM()).fit(X, y); m.predict(X)
 Origin    ensolve, solvers/multiclass.py, MIT licence
@@ -46,10 +46,10 @@ from functools import cache, wraps
 
 import numpy as np
 
-EPS = 2.0**-52  # The rounding of one operation. No gap is claimed below this part of the objective.
+EPS = 2.0**-52  # Rounding of one operation. No gap is claimed below EPS * objective.
 VANISHING = 1e-300  # Smaller numbers count as zero.
-MOST_CLASSES = 11  # An exhaustive code has at most so many classes: that makes 1023 columns.
-CANDIDATES = 100  # So many random codes are drawn, and the one with the farthest words is taken.
+MAX_CLASSES = 11  # Of an exhaustive code, which then has 1023 columns.
+CANDIDATES = 100  # Random codes drawn; the one with the largest distance of words is taken.
 
 
 # -- codes and their decoding ---------------------------------------------------------------------
@@ -70,21 +70,13 @@ def one_vs_one_code(K):
 
 
 def random_code(K, L, rng):
-    """The random code of L distinct columns with the largest distance between any two words."""
-    if K <= MOST_CLASSES:
-        every = exhaustive_code(K)
-        if L >= every.shape[1]:
-            return every
-    best, farthest = None, -1
-    for _ in range(CANDIDATES):
-        if K <= MOST_CLASSES:
-            code = every[:, rng.choice(every.shape[1], L, replace=False)]
-        else:
-            code = _distinct_columns(K, L, rng)
-        found = min_distance(code)
-        if found > farthest:
-            best, farthest = code, found
-    return best
+    """Best of CANDIDATES random codes, (K, L): of the largest distance between any two words."""
+    if K > MAX_CLASSES:
+        return max((_distinct_columns(K, L, rng) for _ in range(CANDIDATES)), key=min_distance)
+    every = exhaustive_code(K)
+    n = every.shape[1]
+    codes = (every[:, rng.choice(n, L, replace=False)] for _ in range(CANDIDATES))
+    return every if L >= n else max(codes, key=min_distance)
 
 
 def _distinct_columns(K, L, rng):
@@ -107,8 +99,7 @@ def min_distance(code):
 
 
 def decode(outputs, code, how="hinge"):
-    """Closeness (n, K) of the outputs (n, L) to the words of the code (K, L); -inf to words of
-    zeros only."""
+    """Closeness (n, K) of outputs (n, L) to the words of code (K, L); -inf to words of zeros."""
     used = np.abs(code).sum(axis=1, dtype=np.float64)
     if how == "hamming":
         closeness = np.where(outputs >= 0, 1.0, -1.0) @ code.T
@@ -121,61 +112,56 @@ def decode(outputs, code, how="hinge"):
 
 # -- the built-in base ----------------------------------------------------------------------------
 def _least_squares(X, targets, weight, l2):
-    """Regression on each of several columns of targets, (n, L): coefficients, intercepts,
-    objectives and gaps."""
+    """Ridge regression on each column of targets (n, L).
+
+    Returns coefficients (L, d), intercepts, objectives and gaps, (L,) each.
+    """
     # Step 1: centred rows Z of unit variance.
     w = weight / weight.sum()
     mean = w @ X
     level = w @ targets
     Z = X - mean
-    spread = _deviations(X, Z, mean, w)
-    Z /= spread
+    deviations = _deviations(X, Z, mean, w)
+    Z /= deviations
 
     # Step 2: the normal equations of all columns.
     ZW = Z.T * w
     H = ZW @ Z + l2 * np.eye(len(mean))
-    goal = ZW @ (targets - level)
+    rhs = ZW @ (targets - level)
     try:
-        coef = np.linalg.solve(H, goal)
+        coef = np.linalg.solve(H, rhs)
     except np.linalg.LinAlgError:  # The penalty is lost beside the rest of a singular matrix.
-        coef = np.linalg.lstsq(H, goal, rcond=None)[0]
+        coef = np.linalg.lstsq(H, rhs, rcond=None)[0]
 
-    # Step 3: the errors, of mean 0 but for rounding, are a point of the dual.
+    # Step 3: the errors, of mean 0 but for rounding, are a dual point.
     error = targets - level - Z @ coef
     error -= w @ error
     objective = w @ error**2 + l2 * (coef**2).sum(axis=0)
     with np.errstate(over="ignore"):
         dual = w @ (2.0 * error * targets - error**2) - ((ZW @ error) ** 2).sum(axis=0) / l2
     gap = np.maximum(objective - dual, EPS * objective)
-    coef = coef.T / spread
+    coef = coef.T / deviations
     return coef, level - coef @ mean, objective, gap
 
 
-# >>> shared: numbers 1
-ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
+# >>> shared: numbers 2
+ROWS = 2048  # Rows per product, whose squares fit into the cache.
 
 
 def _deviations(X, C, mean, w):
-    """Standard deviation of each column of X from its mean and its centred form C, with weights w
-    of sum 1; infinite for columns that are constant: they then count for nothing."""
-    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
-    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
-    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
-    for j in np.flatnonzero(odd) if odd.any() else ():
-        x = X[w > 0, j]
-        c = C[w > 0, j]
+    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+
+    It is inf for constant columns: divided by it, they count for nothing.
+    """
+    starts = range(0, len(w), ROWS)
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
+    is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
+    for j in np.flatnonzero(is_doubtful):
+        x, c = X[w > 0, j], C[w > 0, j]
         size = np.abs(c).max()  # Squares of small numbers would be 0.
-        level = size < VANISHING or (x == x[0]).all()
-        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return found
-
-
-def _are_bounded(f):
-    """Whether all outputs are numbers below MAX_ABS."""
-    flat = f.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = flat @ flat
-    return square < MAX_ABS**2 or bool((np.abs(flat) < MAX_ABS).all())
+        is_constant = size < VANISHING or (x == x[0]).all()
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return deviations
 
 
 # <<< shared: numbers
@@ -560,18 +546,14 @@ RULE_TYPES |= {
 
 
 class _Coded(_Nested):
-    """What both share: a classifier for each column of a code."""
+    """A classifier for each column of a code."""
 
     _multi_class = True
-    _param_rules = {
-        "base": BASE,
-        "l2": "a finite number > 0",
-        "tol": "a number > 0",
-    }
+    _param_rules = {"base": BASE, "l2": "a finite number > 0", "tol": "a number > 0"}
 
     @property
     def _allow_nan(self):
-        """Missing values are the business of base; the built-in one takes none."""
+        """Missing values go to base; the built-in one takes none."""
         return not isinstance(self.base, str) and getattr(self.base, "_allow_nan", True)
 
     def _takes_nan(self):
@@ -585,119 +567,100 @@ class _Coded(_Nested):
         code = self._make_code(self.classes_.size)
         built_in = isinstance(self.base, str)
         train = self._train_built_in if built_in else self._train_copies
-        self.trace_ = []
-        found = []
-        total = 0.0
-        worst = 0.0
-        for part, objective, residual in train(X, code[codes], weight, sample_weight):
-            found.append(part)
+        self.trace_, trained = [], []
+        total = worst = 0.0
+        for member, objective, residual in train(X, code[codes], weight, sample_weight):
+            trained.append(member)
             total = total + objective
-            worst = np.maximum(worst, residual)  # NaN, for one that is not known, stays NaN.
-            if self._show(found, code, total, worst):
+            worst = np.maximum(worst, residual)  # NaN, if a classifier reports none, stays NaN.
+            if self.callback is not None:  # It may use the model of the classifiers so far.
+                self._set_fitted(trained, code)
+                self.converged_ = False
+            known = None if np.isnan(worst) else float(worst)
+            if self._report(len(trained), total, residual=known):
                 break
-        self._keep(found, code)
+        self._set_fitted(trained, code)
         self.trace_ = np.array(self.trace_)
-        if built_in:
-            good = self.residual_ <= self.tol
-        else:
-            good = all(getattr(member, "converged_", True) for member in found)
-        self.converged_ = bool(good and len(found) == code.shape[1])
-        if not good and built_in:
-            warnings.warn(
-                f"{type(self).__name__} ended with residual {self.residual_:.1e} (tol={self.tol:g})"
-                "; raise l2 or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        is_exact = all(getattr(member, "converged_", True) for member in trained)
+        if built_in and self.residual_ > self.tol:
+            is_exact = False
+            text = f"{type(self).__name__} ended with residual {self.residual_:.1e} "
+            text += f"(tol={self.tol:g}); raise l2 or tol"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        self.converged_ = is_exact and len(trained) == code.shape[1]
         return self
 
     def votes(self, X):
-        """Output of every classifier, (n, L); for two classes > 0 speaks for the second one."""
+        """Output of every classifier, (n, L); for two classes > 0 votes for the second one."""
         outputs = self._outputs(self._check_X(X))
         return outputs * self.code_[1] if self.classes_.size == 2 else outputs
 
     def _is_consistent(self, has):
         """Check the code and its classifiers, and predict a row of zeros."""
         K, L, d = self.classes_.size, self.weights_.size, self.n_features_in_
-        good = self.code_.shape == (K, L) and L > 0 and self.code_.dtype == np.int8
-        good = good and np.isin(self.code_, (-1, 0, 1)).all() and has("weights_", (L,))
+        is_valid = has("weights_", (L,)) and self.code_.shape == (K, L)
+        is_valid = is_valid and np.isin(self.code_, (-1, 0, 1)).all()
         if isinstance(self.base, str):
-            good = good and has("coef_", (L, d)) and has("intercept_", (L,))
-        else:
-            good = good and [member.n_features_in_ for member in self.estimators_] == [d] * L
-        return good and self.predict(np.zeros((1, d))).shape == (1,)
+            is_valid = is_valid and has("coef_", (L, d)) and has("intercept_", (L,))
+        return is_valid and self.predict(np.zeros((1, d))).shape == (1,)
 
     def _train_built_in(self, X, targets, weight, sample_weight):
-        """Coefficients with intercept, objective and residual of each column; those without zeros
-        are solved together."""
+        """Yield (coefficients, intercept), objective and residual of each column of targets.
+
+        All columns are solved together if none has zeros.
+        """
         L = targets.shape[1]
         dense = (targets != 0).all()
         for columns in [slice(0, L)] if dense else [slice(k, k + 1) for k in range(L)]:
             rows = slice(None) if dense else (targets[:, columns] != 0).ravel()
-            goal = targets[rows, columns].astype(np.float64)
-            coef, intercept, objective, gap = _least_squares(
-                X[rows], goal, weight[rows], float(self.l2)
-            )
-            parts = zip(coef, intercept, strict=True)
-            yield from zip(parts, objective, gap / np.maximum(1.0, objective), strict=True)
+            signs = targets[rows, columns].astype(np.float64)
+            solution = _least_squares(X[rows], signs, weight[rows], float(self.l2))
+            for coef, intercept, objective, gap in zip(*solution, strict=True):
+                yield (coef, intercept), objective, gap / max(1.0, objective)
 
     def _train_copies(self, X, targets, weight, sample_weight):
-        """The same of copies of base, which get the labels 0 and 1; NaN for what is not known."""
+        """Yield a copy of base, trained on labels 0 and 1, its objective and residual, or NaN."""
         for target in targets.T:
             rows = slice(None) if target.all() else target != 0
             passed = weight[rows] if self._is_weighted(sample_weight) else None
             labels = (target[rows] > 0).astype(np.int64)
             member = fit_member(copy.deepcopy(self.base), X[rows], labels, passed)
-            found = [getattr(member, name, None) for name in ("objective_", "residual_")]
-            yield member, *(math.nan if value is None else value for value in found)
+            values = [getattr(member, name, None) for name in ("objective_", "residual_")]
+            yield member, *(math.nan if value is None else value for value in values)
 
-    def _show(self, found, code, objective, residual):
-        """Report on the classifiers so far; a callback may use the model of them."""
-        if self.callback is not None:
-            self._keep(found, code)
-            self.converged_ = False
-        residual = None if np.isnan(residual) else float(residual)
-        return self._report(len(found), objective, residual=residual)
-
-    def _keep(self, found, code):
-        """Set the classifiers that were trained, and their part of the code."""
-        L = len(found)
+    def _set_fitted(self, trained, code):
+        """Set the trained classifiers and their columns of the code."""
+        L = len(trained)
         self.code_ = np.ascontiguousarray(code[:, :L])
         self.weights_ = np.full(L, 1.0 / L)
         if isinstance(self.base, str):
-            self.coef_ = np.array([coef for coef, _ in found])
-            self.intercept_ = np.array([intercept for _, intercept in found])
+            self.coef_ = np.array([coef for coef, _ in trained])
+            self.intercept_ = np.array([intercept for _, intercept in trained])
         else:
-            self.estimators_ = list(found)
+            self.estimators_ = list(trained)
 
     def _outputs(self, X):
-        """Outputs of all classifiers, (n, L), which are numbers below MAX_ABS."""
+        """Outputs of all classifiers, (n, L), below MAX_ABS in size."""
         if isinstance(self.base, str):
             with np.errstate(over="ignore", invalid="ignore"):
                 outputs = X @ self.coef_.T + self.intercept_
         else:
             outputs = np.column_stack([self._output(member, X) for member in self.estimators_])
-        if not _are_bounded(outputs):
-            raise ValueError(
-                f"{type(self).__name__}: outputs from {outputs.min():g} to {outputs.max():g}; "
-                f"scale X: they have to be numbers below {MAX_ABS:g}"
-            )
+        text = f"outputs from {outputs.min():g} to {outputs.max():g}; scale X: they have to be "
+        self._require((np.abs(outputs) < MAX_ABS).all(), f"{text}numbers below {MAX_ABS:g}")
         return outputs
 
     def _output(self, member, X):
-        """Decision of a classifier of the labels 0 and 1, (n,): > 0 speaks for 1."""
+        """Decision of a classifier of the labels 0 and 1, (n,): > 0 votes for 1."""
         if hasattr(member, "decision_function"):
-            found = np.asarray(member.decision_function(X), dtype=np.float64)
+            f = np.asarray(member.decision_function(X), dtype=np.float64)
         elif hasattr(member, "predict_proba"):
-            found = 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
+            f = 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
         else:
-            found = 2.0 * np.asarray(member.predict(X)) - 1.0
-        if found.shape != (X.shape[0],):
-            raise ValueError(
-                f"{type(self).__name__}: {type(member).__name__} gives outputs of shape "
-                f"{found.shape}, not one a row"
-            )
-        return found
+            f = 2.0 * np.asarray(member.predict(X)) - 1.0
+        text = f"{type(member).__name__} gives outputs of shape {f.shape}, not one a row"
+        self._require(f.shape == (len(X),), text)
+        return f
 
 
 class OneVsRest(_Coded):
@@ -711,29 +674,30 @@ class OneVsRest(_Coded):
     l2 : float > 0
         Penalty of base="linear" on features of unit variance.
     tol : float > 0
-        What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
+        Target for `residual_` of base="linear"; other classifiers have their own.
     class_weight : None, "balanced" or dict
-        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
+        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same
+        total weight.
     verbose : int
-        1 prints one line after every class.
+        1 prints one line per classifier.
     callback : None or callable
-        Called as callback(self, iteration, info) after every class; True stops. The model is then
-        that of the classes so far: those that are left are never predicted.
+        Called as callback(self, iteration, info) after every classifier; True stops. The model is
+        then that of the classifiers so far: classes that none of them has are never predicted.
 
     Attributes
     ----------
     estimators_ : the classifiers; or coef_ (L, d), intercept_ (L,) of base="linear"
-    code_ (K, L) : +1 where classifier l takes class k for positive, else -1; L = 1 for two classes
+    code_ (K, L) : +1 if class k is positive for classifier l, else -1; L = 1 for two classes
     weights_ (L,) : 1 / L each
     objective_, trace_ : sum of the classifiers' objectives, after each; NaN if they report none
     residual_ : largest of the classifiers' own, which are certified gaps; None if not all have one
-    n_iter_, converged_ : classifiers; whether all did converge
+    n_iter_, converged_ : classifiers; True if all of them converged
     classes_, n_features_in_ : as in scikit-learn
 
     Example
     -------
     >>> model = OneVsRest(ExRM(lam=1.0)).fit(X, y)
-    >>> model.score(X, y), model.residual_
+    >>> model.score(X_test, y_test), model.converged_
     """
 
     def __init__(
@@ -742,7 +706,7 @@ class OneVsRest(_Coded):
         self._set(locals())
 
     def __sklearn_tags__(self):
-        """A kernel matrix for base is one here, too: all classifiers see all rows."""
+        """Tags of the base for a kernel matrix: all classifiers are trained on all rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = getattr(self.base, "kernel", None) == "precomputed"
         return tags
@@ -785,8 +749,7 @@ class ECOC(_Coded):
 
     Parameters
     ----------
-    base : a classifier of two classes, or "linear"
-        As in OneVsRest.
+    base : as in OneVsRest
     code : "random", "exhaustive", "one-vs-one" or a matrix of -1, 0 and 1
         The best of many random codes; all 2^(K-1) - 1 splits; all pairs of classes; or a code with
         a row for each class, in the order of classes_, no two of them equal and none of zeros.
@@ -794,19 +757,10 @@ class ECOC(_Coded):
         Columns of a random code; None: 10 log2 K. There are never more than the exhaustive code's.
     decoding : "hinge" or "hamming"
         Nearest word by the size of the outputs, or by their signs only.
-    l2 : float > 0
-        Penalty of base="linear" on features of unit variance.
-    tol : float > 0
-        What `residual_` has to keep below for `converged_` with base="linear"; others know theirs.
-    class_weight : None, "balanced" or dict
-        Factor of each class in the weights of the rows; "balanced": all classes weigh the same.
+    l2, tol, class_weight : as in OneVsRest
     random_state : None, int, RandomState or Generator
         Seed of the random code.
-    verbose : int
-        1 prints one line after every column.
-    callback : None or callable
-        Called as callback(self, iteration, info) after every column; True stops. The model is then
-        that of the columns so far; a class whose word is all zeros is never predicted.
+    verbose, callback : as in OneVsRest
 
     Attributes
     ----------
@@ -818,7 +772,7 @@ class ECOC(_Coded):
     Example
     -------
     >>> model = ECOC(ExRM(lam=1.0), code="exhaustive").fit(X, y)
-    >>> model.score(X, y), min_distance(model.code_)
+    >>> model.score(X_test, y_test), min_distance(model.code_)
     """
 
     _param_rules = {
@@ -840,39 +794,26 @@ class ECOC(_Coded):
             return self._check_code(np.asarray(self.code), K)
         if self.code == "one-vs-one":
             return one_vs_one_code(K)
+        n_splits, usual = 2 ** (K - 1) - 1, math.ceil(10 * math.log2(K))
         if self.code == "exhaustive":
-            if K > MOST_CLASSES:
-                raise ValueError(
-                    f"ECOC: an exhaustive code for {K} classes has {2 ** (K - 1) - 1} columns; "
-                    "use code='random'"
-                )
+            text = f"an exhaustive code for {K} classes has {n_splits} columns; use code='random'"
+            self._require(K <= MAX_CLASSES, text)
             return exhaustive_code(K)
-        L = math.ceil(10 * math.log2(K)) if self.n_columns is None else self.n_columns
-        L = min(L, 2 ** (K - 1) - 1)
+        L = min(usual if self.n_columns is None else self.n_columns, n_splits)
         code = random_code(K, L, np.random.default_rng(self._seed()))
-        if min_distance(code) == 0:
-            raise ValueError(
-                f"ECOC: two of {K} classes have the same word in a random code of {L} columns; "
-                f"raise n_columns, say to {math.ceil(10 * math.log2(K))}"
-            )
+        text = f"two of {K} classes have the same word in a random code of {L} columns"
+        self._require(min_distance(code) > 0, f"{text}; raise n_columns, say to {usual}")
         return code
 
     def _check_code(self, code, K):
         """A caller's code with a word for each of K classes, as small integers."""
-        if code.shape[0] != K:
-            raise ValueError(f"ECOC: code has {code.shape[0]} rows, but y has {K} classes")
-        if not np.isin(code, (-1, 0, 1)).all():
-            raise ValueError("ECOC: code must hold -1, 0 and 1 only")
-        if code.shape[1] == 0 or (code.min(axis=0) != -1).any() or (code.max(axis=0) != 1).any():
-            raise ValueError("ECOC: each column of code needs a class with 1 and one with -1")
-        if not code.any(axis=1).all():
-            k = np.flatnonzero(~code.any(axis=1))[0]
-            raise ValueError(
-                f"ECOC: row {k} of code, of class {self.classes_[k]}, is all zeros: no column "
-                "knows that class"
-            )
-        if len(np.unique(code, axis=0)) < K:
-            raise ValueError("ECOC: two classes have the same row in code")
+        self._require(len(code) == K, f"code has {len(code)} rows, but y has {K} classes")
+        self._require(np.isin(code, (-1, 0, 1)).all(), "code must hold -1, 0 and 1 only")
+        is_valid = code.shape[1] and (code.min(0) == -1).all() and (code.max(0) == 1).all()
+        self._require(is_valid, "each column of code needs a class with 1 and one with -1")
+        for k in np.flatnonzero(~code.any(axis=1)):
+            self._require(False, f"row {k} of code, of class {self.classes_[k]}, is all zeros")
+        self._require(len(np.unique(code, axis=0)) == K, "two classes have the same row in code")
         return code.astype(np.int8)
 
     def decision_function(self, X):

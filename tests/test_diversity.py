@@ -26,6 +26,8 @@ from solvers.diversity import (
     q_statistic,
 )
 
+pytestmark = pytest.mark.uncompiled  # The solver has no kernels.
+
 
 def naive_pair(one, two, y):
     """The five measures of two members by the 2x2 table, row by row."""
@@ -63,8 +65,6 @@ def table(seed, n=60, T=6):
 
 
 # -- correct --------------------------------------------------------------------------------------
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(8))
 def test_matches_the_tables(seed, monkeypatch):
     votes, y = table(seed)
@@ -86,17 +86,12 @@ def test_degenerate_tables_have_values(n, T):
         found = pairwise(votes, y)
         for name, values in naive(votes, y).items():
             assert_allclose(found[name], values, atol=1e-14, err_msg=name)
-
-
-def test_values_of_constant_members():
     votes = np.array([[1, 1, -1, 1], [1, 1, -1, -1], [1, 1, -1, 1]])
     for measure in (correlation, q_statistic):
         assert_array_equal(measure(votes)[0], [1, 1, -1, 0])
     assert_array_equal(kappa(votes)[0], [1, 1, 0, 0])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_single_measures_are_those_of_pairwise():
     votes, y = table(0)
     found = pairwise(votes, y)
@@ -134,8 +129,6 @@ def test_kappa_error_points():
     assert over_pairs(np.arange(9).reshape(3, 3)).tolist() == [1, 2, 5]
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_exclusivity():
     coef = np.random.default_rng(0).normal(size=(4, 7)) * (np.arange(28).reshape(4, 7) % 3 > 0)
     for t in range(4):
@@ -145,8 +138,6 @@ def test_exclusivity():
             assert_allclose(exclusivity(coef, relaxed=True)[t, k], np.abs(both).sum())
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("seed", range(5))
 def test_decomposition_is_an_identity(seed):
     rng = np.random.default_rng(seed)
@@ -161,8 +152,6 @@ def test_decomposition_is_an_identity(seed):
         assert_allclose(found.ambiguity, spread, atol=1e-12)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_margins():
     votes, y = table(4)
     weights = np.arange(6.0)
@@ -172,8 +161,6 @@ def test_margins():
     assert_allclose(margins(votes, None, y), [y[i] * votes[i].mean() for i in range(len(y))])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_error_covariance():
     rng = np.random.default_rng(0)
     n, T, R = 12, 5, 9
@@ -214,8 +201,6 @@ LABELS = [(0, 1), (False, True), (1, 2), (-1, 1), (-3, -2), (0.0, 1.0), (-1.5, 2
           ("no", "yes"), (b"a", b"b")]  # fmt: skip
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("low, high", LABELS)
 def test_votes_may_be_any_two_labels(low, high):
     """Disagreement of two members that differ on 4 of 10 rows is 0.4, whatever the labels are."""
@@ -240,8 +225,6 @@ def test_votes_may_be_any_two_labels(low, high):
     assert_array_equal(double_fault(objects, labels.astype(object)), double_fault(signs, y))
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_labels_of_votes_and_y_may_be_written_differently():
     signs, y = table(9)
     expected = double_fault(signs, y)
@@ -271,15 +254,13 @@ def test_labels_of_votes_and_y_may_be_written_differently():
      (False, [0, 1], False), (-0.5, [0, 1], False), (0.5, [0, 1], True), (0.5, [-1, 1], True)],
 )  # fmt: skip
 def test_votes_that_are_all_equal(vote, labels, is_positive):
-    """y tells what a vote means that all members cast; 0 is an output where it is no label of y."""
+    """y gives a vote that all members cast its meaning; 0 is an output if it is no label of y."""
     y = np.array([labels[0], labels[0], labels[1]])
     error = double_fault(np.full((3, 2), vote), y)
     assert_array_equal(error, 2 / 3 if is_positive else 1 / 3)
     assert_array_equal(disagreement(np.full((3, 2), vote)), 0.0)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_labels_of_y_that_are_all_equal():
     signs, _ = table(9)
     error = (signs < 0).astype(float).T @ (signs < 0) / 60
@@ -296,10 +277,8 @@ def test_labels_of_y_that_are_all_equal():
 
 
 def test_votes_of_exactly_zero_are_positive():
-    votes, y = (
-        np.array([[0.0, 1.0], [-1.0, 0.0], [-0.0, -1.0], [1.0, 0.5]]),
-        np.array([1, 1, -1, 1]),
-    )
+    votes = np.array([[0.0, 1.0], [-1.0, 0.0], [-0.0, -1.0], [1.0, 0.5]])
+    y = np.array([1, 1, -1, 1])
     signs = np.array([[1, 1], [-1, 1], [1, -1], [1, 1]])
     for name, values in naive(signs, y).items():
         assert_allclose(pairwise(votes, y)[name], values, atol=1e-15)
@@ -319,8 +298,6 @@ def test_outputs_of_one_sign_are_no_labels():
         assert_array_equal(margins(np.full((2, 3), 2.0), None, y), [2.0, -2.0])
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_more_than_two_labels_are_named():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 50)
@@ -353,8 +330,6 @@ def test_weights_of_any_size(scale):
     assert_array_equal(one, error_covariance([votes, votes[::-1]], y, [weights] * 2))
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_numbers_too_large_to_square_are_refused():
     votes, y = table(4)
     found = ambiguity(1e149 * votes, None, 1e149 * y)
@@ -371,13 +346,10 @@ def test_numbers_too_large_to_square_are_refused():
 
 def test_forms_of_input():
     votes, y = table(5)
+    votes.flags.writeable = False
     found = pairwise(votes, y)
-    for form in (
-        votes.astype(np.int8),
-        votes.astype(np.float32),
-        votes.tolist(),
-        (votes > 0) - 0.5,
-    ):
+    margins(votes, None, y)
+    for form in (votes.astype(np.int8), votes.astype("f4"), votes.tolist(), (votes > 0) - 0.5):
         for labels in (y, y > 0, (y > 0).astype(int), y.tolist()):
             for name, values in pairwise(form, labels).items():
                 assert_array_equal(values, found[name])
@@ -436,8 +408,6 @@ def test_averages():
         averages(votes[:, :1], y)
 
 
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_kappa_error_figure(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     votes, y = table(7)
@@ -459,15 +429,6 @@ def test_kappa_error_figure(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
     with pytest.raises(ImportError, match="needs matplotlib: pip install matplotlib"):
         kappa_error_figure(clouds, "on a table")
-
-
-def test_votes_are_left_alone():
-    votes, y = table(7)
-    before = votes.copy()
-    votes.flags.writeable = False
-    pairwise(votes, y)
-    margins(votes, None, y)
-    assert_array_equal(votes, before)
 
 
 def test_file_works_alone(tmp_path):
