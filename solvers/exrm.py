@@ -57,6 +57,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.linalg.lapack import dposv
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # Vectorised sums; NaN stays NaN.
 EPS = 2.0**-52  # Relative rounding error of one operation, at most.
@@ -592,8 +593,7 @@ class _Newton:
         self.XW = self.W @ X.T
         self.XdW, self.ya = np.empty((T, n)), np.empty((T, n))
         self.multiplier_ratio, self.curvature = np.zeros((T, n)), np.empty((T, n))
-        self.dW = np.empty((T, d))
-        self.factor, self.work = np.empty((d, d)), np.empty((3, d))
+        self.dW, self.work = np.empty((T, d)), np.empty((3, d))
         self.last_gap = np.inf
         self.evaluate()
 
@@ -672,10 +672,8 @@ class _Newton:
 
     def find_direction(self, tol):
         """Set dW to the Newton step; the Hessian is formed, kept, or not needed."""
-        mean = self.cg_step() if self.use_cg else None
-        self.use_cg = mean is not None
+        self.use_cg = self.use_cg and self.cg_step()
         if self.use_cg:
-            self.H, self.centre = None, mean
             return
         if self.H is None or self.p < 2 or self.gap > HESSIAN_REUSE * self.last_gap:
             self.form_hessian()
@@ -683,31 +681,29 @@ class _Newton:
 
     def solve_model(self, tol):
         """Set dW to the minimum of the model with negative gradient G and Hessian H."""
-        d = self.W.shape[1]
-        if not self.single:
-            target = 0.1 * tol * self.objective
-            limits = [max(target, k * self.inner_gap) for k in (MODEL_TOL, MODEL_TOL_SWEEPS)]
-            V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
-            np.subtract(V, self.W, out=self.dW)
-        elif d <= SMALL_SIDE:
-            _ridge_step(self.H, self.G, self.W, self.factor, self.dW)
-        else:
-            self.dW[0] = np.linalg.solve(self.H[0] + np.eye(d), (self.G - self.W)[0])
+        if self.single:
+            self.dW[0] = _solve_ridge(self.H[0], (self.G - self.W)[0])
+            return
+        target = 0.1 * tol * self.objective
+        limits = [max(target, k * self.inner_gap) for k in (MODEL_TOL, MODEL_TOL_SWEEPS)]
+        V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
+        np.subtract(V, self.W, out=self.dW)
 
     def cg_step(self):
-        """Set dW to the Newton step by conjugate gradients; return the column means (1, d).
+        """Set dW to the Newton step by conjugate gradients, and centre to the column means.
 
-        Return None if d / CG_FRACTION products with the Hessian do not suffice.
+        Return False if d / CG_FRACTION products with the Hessian do not suffice.
         """
-        X, d = self.problem.X, self.W.shape[1]
+        X, steps = self.problem.X, self.W.shape[1] // CG_FRACTION
         self.find_curvature()
         weight = self.curvature.sum()
         mean = self.curvature @ X / weight if weight > 0 else self.centre
         right = (self.G - self.W)[0]
-        solved = _conjugate_gradients(
-            X, self.curvature[0], mean[0], right, d // CG_FRACTION, self.work, self.dW[0]
-        )
-        return mean if solved else None
+        args = self.curvature[0], mean[0], right, steps, self.work, self.dW[0]
+        if not _conjugate_gradients(X, *args):
+            return False
+        self.H, self.centre = None, mean
+        return True
 
     def find_curvature(self):
         """Set curvature (T, n) to the second derivatives of all losses."""
@@ -870,28 +866,12 @@ def _weighted_rows(X, centre, curvature, start, out):
     return k, i
 
 
-@jit(fastmath=LANES)
-def _ridge_step(H, G, W, L, dW):
-    """dW = (H + I)^-1 (G - W) of one member, by Cholesky; overwrites L (d, d) and dW (1, d)."""
-    d = W.shape[1]
-    x = dW[0]
-    # H + I = L L', and L x = G - W along the way.
-    for i in range(d):
-        for j in range(i + 1):
-            s = H[0, i, j] + (1.0 if i == j else 0.0)
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            L[i, j] = s / L[j, j] if j < i else np.sqrt(s)
-        s = G[0, i] - W[0, i]
-        for k in range(i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-
-    # L' dW = x.
-    for i in range(d - 1, -1, -1):
-        x[i] /= L[i, i]
-        for k in range(i):
-            x[k] -= L[i, k] * x[i]
+def _solve_ridge(H, right):
+    """(H + I)^-1 right (d,) by Cholesky; raises LinAlgError if H is not positive semidefinite."""
+    _, x, info = dposv((H + np.eye(len(H))).T, right, overwrite_a=True)
+    if info:
+        raise np.linalg.LinAlgError("the Hessian is not positive semidefinite")
+    return x
 
 
 @jit(fastmath=LANES)
@@ -1494,7 +1474,7 @@ def _inverse(K):
 # -- solver="auto": the method that suits, then the other ---------------------------------------
 FAR = 100.0  # Centre the columns if |low + high| of one exceeds 100 * (high - low).
 ROWS_PER_FEATURE = 20  # Coupled members with fewer rows take the interior point method first.
-SMALL_SIDE = 256  # Features up to which our Cholesky beats LAPACK's, and Newton is no burden.
+NEWTON_FEATURES = 256  # Features up to which coupled members try Newton after the other method.
 NEAR_MISS = 10.0  # Newton starts again from an answer whose certified gap is below 10 * tol.
 
 
@@ -1549,7 +1529,7 @@ def _solve(problem, has_both, tol, monitor):
     newton = partial(_solve_newton, subsamples=monitor.max_iter > 1)
     solvers = [newton, _solve_interior]
     if (p < 2 or n < ROWS_PER_FEATURE * d) and (members > 1 or beta > 0):
-        solvers = [_solve_interior, newton] if d <= SMALL_SIDE else [_solve_interior]
+        solvers = [_solve_interior, newton] if d <= NEWTON_FEATURES else [_solve_interior]
     best = None
     for solver in solvers:
         try:

@@ -461,7 +461,7 @@ def test_singular_to_the_last_digit(n, params, monkeypatch):
     for broken in (False, True):
         if broken:
             monkeypatch.setattr(np.linalg, "inv", singular)
-            monkeypatch.setattr(np.linalg, "solve", singular)
+            monkeypatch.setattr(exrm, "_solve_ridge", singular)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = ExRM(n_estimators=2, random_state=0, max_iter=60, **params).fit(X, y)
@@ -933,11 +933,13 @@ def test_a_gap_out_of_reach_ends_finite(p):
 
 
 @pytest.mark.uncompiled
-def test_many_features_take_lapack(monkeypatch):
-    X, y = blobs(80, 12)
-    ours = PSVM(tol=TIGHT).fit(X, y)
-    monkeypatch.setattr(exrm, "SMALL_SIDE", 0)
-    assert_allclose(PSVM(tol=TIGHT).fit(X, y).coef_, ours.coef_, atol=1e-7)
+def test_ridge_systems_and_those_without_a_factor():
+    rng = np.random.default_rng(14)
+    A, right = rng.normal(size=(9, 5)), rng.normal(size=5)
+    x = exrm._solve_ridge(A.T @ A, right)
+    assert_allclose(A.T @ (A @ x) + x, right, rtol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError):
+        exrm._solve_ridge(-3.0 * np.eye(5), right)
 
 
 @pytest.mark.uncompiled
