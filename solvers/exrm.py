@@ -525,17 +525,6 @@ MODEL_STEPS = 60  # Iterations of the model's interior point method, at most.
 SWEEP_DECAY = 0.9  # Repeat row sweeps while each reduces the model's gap to 0.9 of the last.
 
 
-class _WarmStart(NamedTuple):
-    """Start of Newton's method: members, their Hessians (T, d, d) or None, the column means by
-    which these are centred (T, d), and the width of the envelope."""
-
-    W: np.ndarray
-    b: np.ndarray
-    H: np.ndarray | None
-    centre: np.ndarray
-    width: float
-
-
 def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
     """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
@@ -545,7 +534,7 @@ def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
     W, b = start or (np.zeros((T, d)), np.zeros(T))
-    start = _WarmStart(W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0)
+    start = W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0
     enough = max(tol, SUBSAMPLE_TOL if p >= 2 else SUBSAMPLE_TOL_ENVELOPE)
     for size in _subsample_sizes(n, d)[:0:-1] if subsamples else ():  # All but the full set.
         rows = _subsample_rows(n, size)
@@ -556,7 +545,7 @@ def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
         # The Hessian of a large subsample serves the next one.
         if p >= 2 and size > HESSIAN_ROWS and run.H is not None:
             run.form_hessian()
-        start = _WarmStart(W, b, run.H, run.centre, run.width)
+        start = W, b, run.H, run.centre, run.width
     return _Newton(problem, start).solve(tol, NEWTON_STEPS, monitor)
 
 
@@ -576,13 +565,17 @@ def _subsample_rows(n, size):
 
 
 class _Newton:
-    """Semismooth Newton on all members at once: the iterate and the steps that move it."""
+    """Semismooth Newton on all members at once: the iterate and the steps that move it.
+
+    start: W, b, the Hessians (T, d, d) or None, the column means (T, d) by which these are centred,
+    and the width of the envelope.
+    """
 
     multipliers_apart = False  # If True, multipliers are updated in iterations of their own.
 
     def __init__(self, problem, start):
         X, _, _, p, beta = problem
-        (n, d), T = X.shape, start.W.shape[0]
+        (n, d), T = X.shape, len(start[0])
         self.problem, self.p, self.beta = problem, p, beta
         self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
@@ -654,9 +647,7 @@ class _Newton:
     def measure(self):
         """Set objective, duality gap, and its parts: inner_gap of the regulariser, outer_gap of the
         losses. Return the dual value."""
-        reg, _, conjugate, inner, _ = _exclusivity(
-            self.W, self.W, 0.0, 1.0, self.G, self.problem.beta
-        )
+        reg, _, conjugate, inner, _ = _exclusivity(self.W, self.W, 0.0, 1.0, self.G, self.beta)
         self.objective = reg + self.loss
         self.gap = max(abs(self.objective - self.dual + conjugate), EPS * self.objective)
         self.inner_gap = max(reg + conjugate - inner, 0.0)
@@ -695,7 +686,7 @@ class _Newton:
         Return False if d / CG_FRACTION products with the Hessian do not suffice.
         """
         X, steps = self.problem.X, self.W.shape[1] // CG_FRACTION
-        self.find_curvature()
+        _curvatures(self.ya, self.problem.cost, self.p, self.width, self.curvature)
         weight = self.curvature.sum()
         mean = self.curvature @ X / weight if weight > 0 else self.centre
         right = (self.G - self.W)[0]
@@ -705,18 +696,9 @@ class _Newton:
         self.H, self.centre = None, mean
         return True
 
-    def find_curvature(self):
-        """Set curvature (T, n) to the second derivatives of all losses."""
-        _, _, cost, p, _ = self.problem
-        if p == 2:
-            np.multiply(2.0 * cost, self.ya != 0, out=self.curvature)
-        else:
-            for t in range(len(cost)):
-                _curvatures(self.ya[t], cost[t], p, self.width, self.curvature[t])
-
     def form_hessian(self):
         """Set the Hessians H (T, d, d) and the means by which they are centred."""
-        self.find_curvature()
+        _curvatures(self.ya, self.problem.cost, self.p, self.width, self.curvature)
         self.H, self.centre = _hessian(self.problem.X, self.curvature, self.centre)
 
     def advance(self):
@@ -752,8 +734,7 @@ class _Newton:
 
     def directional_derivative(self, step, side):
         """Derivative of the objective along dW after a step; G is that of there."""
-        beta = self.problem.beta
-        _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, beta)
+        _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, self.beta)
         return slope - along
 
 
@@ -807,19 +788,20 @@ def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
 
 @jit
 def _curvatures(ya, cost, p, width, curvature):
-    """Second derivatives of one member's losses from the first; overwrites curvature (n,)."""
-    for i in range(ya.shape[0]):
-        a = abs(ya[i])
-        second = 0.0
-        if a > 0.0 and (p > 1.0 or a < (1.0 - BIAS_TOL) * cost[i]):
-            second = 2.0
-            if p == 1.0:
-                second = 1.0 / width
-            elif p != 2.0:
-                e = (a / (p * cost[i])) ** (1.0 / (p - 1.0))
-                second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
-                second = 1.0 / (width + 1.0 / second)
-        curvature[i] = cost[i] * second
+    """Second derivatives of the losses from the first; overwrites curvature (T, n)."""
+    for t in range(ya.shape[0]):
+        for i in range(ya.shape[1]):
+            a, c = abs(ya[t, i]), cost[t, i]
+            second = 0.0
+            if a > 0.0 and (p > 1.0 or a < (1.0 - BIAS_TOL) * c):
+                second = 2.0
+                if p == 1.0:
+                    second = 1.0 / width
+                elif p != 2.0:
+                    e = (a / (p * c)) ** (1.0 / (p - 1.0))
+                    second = (p - 1.0) * a / (c * e) if e > TINY else np.inf
+                    second = 1.0 / (width + 1.0 / second)
+            curvature[t, i] = c * second
 
 
 def _hessian(X, curvature, centre):
@@ -1173,14 +1155,13 @@ class _Interior:
 
     def complementarity(self, step):
         """Sum of all products that have to vanish, after a step along the last direction."""
-        _, cost, p, state, row_step, *_ = self.rows
-        total = _row_products(cost, p, state, row_step, step)
-        if self.single:
-            return total
-        P, Q = self.P, self.Q
-        if step > 0:
-            P, Q = P + step * self.dP, Q + step * self.dQ
-        return total + (P * Q).sum()
+        alpha, r, e = self.rows.state + step * self.rows.step
+        total = (alpha * r).sum()
+        if self.rows.p == 1:
+            total += ((self.rows.cost - alpha) * e).sum()
+        if not self.single:
+            total += ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
+        return total
 
     def find_direction(self, total):
         """Set Mehrotra's direction, predictor and corrector; return the step length.
@@ -1323,20 +1304,6 @@ def _row_steps(y, cost, p, state, step, curvature, rhs, df, mu, order):
                 step[0, t, i], step[1, t, i], step[2, t, i] = da, dr, de
                 worst = max(worst, -da / a, -dr / r, -de / e)
     return worst
-
-
-@jit
-def _row_products(cost, p, state, row_step, step):
-    """Sum of the products alpha r and, for p = 1, (cost - alpha) e after a step of that length."""
-    total = 0.0
-    for t in range(cost.shape[0]):
-        for i in range(cost.shape[1]):
-            if cost[t, i] > 0.0:
-                a = state[0, t, i] + step * row_step[0, t, i]
-                total += a * (state[1, t, i] + step * row_step[1, t, i])
-                if p == 1.0:
-                    total += (cost[t, i] - a) * (state[2, t, i] + step * row_step[2, t, i])
-    return total
 
 
 def _reduced(H, barrier_diag):
@@ -1555,11 +1522,6 @@ def _needs_centring(sample):
     """Return True if a column of the sample is far from 0 relative to its range."""
     low, high = sample.min(0), sample.max(0)
     return (np.abs(low + high) > FAR * (high - low)).any()
-
-
-def _has_both_classes(y, cost):
-    """Mask (T,) of the members whose samples have both classes."""
-    return (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
 
 
 # >>> shared: rbf 1
@@ -2031,7 +1993,9 @@ class ExRM(_Estimator):
         cost = self._cost(weight, copies)
         problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         if self.solver == "auto":
-            has_both = np.ones(1, bool) if equal else _has_both_classes(y, cost)
+            has_both = np.ones(1, bool)
+            if not equal:
+                has_both = (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
             return _solve(problem, has_both, self.tol, monitor)
         rho = self.rho if self.solver == "paper" else None
         options = rho, self.prox == "reweighted", on_iteration
