@@ -355,38 +355,29 @@ def _row_prox(u, h, beta, w):
 
 
 @jit
-def _reweighted_row(u, mu, beta, w):
-    """Algorithm 1: approach the minimum of `_row_prox` for h = mu by re-weighting; overwrites w."""
-    for _ in range(REWEIGHT_STEPS):
-        s = beta
-        for t in range(u.shape[0]):
-            s += abs(w[t])
-
-        # Equations (10) and (11): |w|^2 stands for |w|, weighted by the last |w|.
-        change = size = 0.0
-        for t in range(u.shape[0]):
-            new = u[t] / (s / (abs(w[t]) + REWEIGHT_EPS) + mu)
-            change += abs(new - w[t])
-            size += abs(new)
-            w[t] = new
-        if change <= REWEIGHT_TOL * size:
-            break
-
-
-@jit
 def _split_weights(P, Q, mu, beta, W, reweighted):
     """Row step (8) of every feature: exact, or by Algorithm 1 from the current W; overwrites W."""
     T, d = P.shape
-    u, w = np.empty(T), np.empty(T)
-    h = np.full(T, mu)
+    u, w, h = np.empty(T), np.empty(T), np.full(T, mu)
     for j in range(d):
         for t in range(T):
             u[t] = mu * P[t, j] + Q[t, j]
             w[t] = W[t, j]
-        if reweighted:
-            _reweighted_row(u, mu, beta, w)
-        else:
+        if not reweighted:
             _row_prox(u, h, beta, w)
+        for _ in range(REWEIGHT_STEPS if reweighted else 0):
+            # Equations (10) and (11): |w|^2 stands for |w|, weighted by the last |w|.
+            s = beta
+            for t in range(T):
+                s += abs(w[t])
+            change = size = 0.0
+            for t in range(T):
+                new = u[t] / (s / (abs(w[t]) + REWEIGHT_EPS) + mu)
+                change += abs(new - w[t])
+                size += abs(new)
+                w[t] = new
+            if change <= REWEIGHT_TOL * size:
+                break
         for t in range(T):
             W[t, j] = w[t]
 
@@ -633,10 +624,8 @@ class _Newton:
         loss = dual = 0.0
         balanced = True
         for t in range(len(cost)):
-            self.b[t], sums = _best_bias(
-                self.XW[t], self.b[t], y, cost[t], self.multiplier_ratio[t], p, self.width,
-                self.ya[t], self.any_power,
-            )  # fmt: skip
+            args = cost[t], self.multiplier_ratio[t], p, self.width, self.ya[t], self.any_power
+            self.b[t], sums = _best_bias(self.XW[t], self.b[t], y, *args)
             loss += sums[3]
             dual += sums[1] - (p - 1.0) * sums[4]
             balanced = balanced and abs(sums[0]) <= BALANCE_TOL * sums[1]
@@ -1087,14 +1076,14 @@ def _solve_interior(problem, tol, monitor):
         stop = monitor(objective, residual)
 
         # Step 2: set exact zeros in an answer, if its certificate allows them.
-        if residual <= tol and not point.single:
+        if residual <= tol:
             for ratio in ZERO_RATIOS:
                 zero = (point.P <= ratio * point.Q).all(0)
                 zeroed = _with_zeros(problem, point.W, point.b, zero, dual, tol)
                 if zeroed is not None:
                     return *zeroed, dual
             tries += 1
-        if stop or (residual <= tol and (point.single or tries == ZERO_TRIES)):
+        if stop or tries == ZERO_TRIES:
             break
 
         # Step 3: Mehrotra's direction and the step along it.
@@ -1117,8 +1106,7 @@ class _Interior:
         (n, d), T = X.shape, cost.shape[0]
         self.problem = problem
         self.live = cost > 0
-        self.single = T == 1 and beta == 0  # Then the regulariser needs no parts.
-        self.wide = not self.single and self.live.sum() < d
+        self.wide = self.live.sum() < d
 
         # Least squares, or twice that: twice the fit of separable rows has no loss.
         W, b = _least_squares(problem)
@@ -1143,8 +1131,7 @@ class _Interior:
         self.Q = np.full_like(self.P, inside + beta)
         self.dP, self.dQ = np.zeros_like(self.P), np.zeros_like(self.Q)
         self.centre = np.zeros((T, d))
-        self.n_products = self.live.sum() * (2 if p == 1 else 1)
-        self.n_products += 0 if self.single else self.P.size
+        self.n_products = self.live.sum() * (2 if p == 1 else 1) + self.P.size
 
     def measure(self):
         """Set ya's sums and G, which the directions need; return the dual value."""
@@ -1159,9 +1146,7 @@ class _Interior:
         total = (alpha * r).sum()
         if self.rows.p == 1:
             total += ((self.rows.cost - alpha) * e).sum()
-        if not self.single:
-            total += ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
-        return total
+        return total + ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
 
     def find_direction(self, total):
         """Set Mehrotra's direction, predictor and corrector; return the step length.
@@ -1179,8 +1164,7 @@ class _Interior:
 
             # The step to the boundary, and the complementarity that it leaves.
             worst = _row_steps(*self.rows, df, mu, order)
-            if not self.single:
-                worst = max((-self.dP / self.P).max(), (-self.dQ / self.Q).max(), worst)
+            worst = max((-self.dP / self.P).max(), (-self.dQ / self.Q).max(), worst)
             step = 1.0 / max(1.0, worst / STEP_TO_BOUNDARY)
             if order == 0.0:
                 mu = total / self.n_products * min(self.complementarity(step) / total, 1.0) ** 3
@@ -1200,37 +1184,29 @@ class _Interior:
             return
 
         H, self.centre = _hessian(X, curvature, self.centre)
-        if self.single:
-            H[0].ravel()[:: X.shape[1] + 1] += 1.0
-            self.inverse = _inverse(H)
-        else:
-            self.solve = _reduced(H, self.Q / self.P)
+        self.solve = _reduced(H, self.Q / self.P)
 
     def solve_equations(self, mu, order):
-        """Set dW, db, dP, dQ, the Newton step to complementarity mu; return that of the outputs.
+        """Set db, dP, dQ, the Newton step to complementarity mu; return that of the outputs.
 
         order = 1 adds the corrector's products of the last step, and iterative refinement.
         """
         X, curvature, rhs = self.problem.X, self.rows.curvature, self.rows.rhs
         P, Q = self.P, self.Q
         comp_rhs = mu - P * Q - order * self.dP * self.dQ
-        dW, db, df = np.zeros(self.W.shape), np.zeros(self.b.shape), np.zeros(curvature.shape)
+        db, df = np.zeros(self.b.shape), np.zeros(curvature.shape)
         dP, dQ, ds = np.zeros_like(P), comp_rhs / P, 0.0
-
         d_ya = rhs  # Each refinement starts from the residual of the last one.
         for _ in range(1 + REFINEMENT_STEPS * int(order)):
             neg_bias_grad = self.ya_sums + d_ya.sum(1)
             R = self.G + d_ya @ X - self.centre * neg_bias_grad[:, None]
-            if self.single:
-                add = _times(self.inverse, R - self.W - dW)
-            else:
-                add, add_P = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
-                dP = dP + add_P
-                dQ, ds = (comp_rhs - Q * dP) / P, dP.sum((0, 1))
+            add, add_P = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
+            dP = dP + add_P
+            dQ, ds = (comp_rhs - Q * dP) / P, dP.sum((0, 1))
             add_b = neg_bias_grad / self.bias_curvature - (self.centre * add).sum(1)
-            dW, db, df = dW + add, db + add_b, df + add @ X.T + add_b[:, None]
+            db, df = db + add_b, df + add @ X.T + add_b[:, None]
             d_ya = rhs - curvature * df
-        self.dW, self.db, self.dP, self.dQ = dW, db, dP, dQ
+        self.db, self.dP, self.dQ = db, dP, dQ
         return df
 
     def advance(self, step):
@@ -1245,11 +1221,8 @@ class _Interior:
             state[0][live] = p * cost[live] * state[2][live] ** (p - 1.0)
 
         self.b += step * self.db
-        if self.single:
-            self.W = self.W + step * self.dW
-        else:
-            self.P, self.Q = self.P + step * self.dP, self.Q + step * self.dQ
-            self.W = self.P[0] - self.P[1]
+        self.P, self.Q = self.P + step * self.dP, self.Q + step * self.dQ
+        self.W = self.P[0] - self.P[1]
 
 
 @jit
@@ -2002,18 +1975,18 @@ class ExRM(_Estimator):
         return _solve_splitting(problem, self.tol, self.max_iter, *options)
 
     def _cost(self, weight, copies):
-        """Weight of each example's loss, one row per member that is solved for."""
-        counts = weight[None] if self.sampling is None else self._bootstrap(weight)
-        cost = counts * (self.lam / copies)
-        members = self.n_estimators // copies
-        return cost if len(cost) == members else np.repeat(cost, members, axis=0)
+        """Weight of each example's loss, (T, n), or (1, n) for equal members.
 
-    def _bootstrap(self, weight):
-        """Example weights (T, n): number of draws of a row by a member, times the row's weight."""
+        The bootstrap multiplies the row's weight by the number of its draws.
+        """
+        members = self.n_estimators // copies
+        if self.sampling is None:
+            return np.repeat(weight[None] * (self.lam / copies), members, axis=0)
         rows = np.flatnonzero(weight)
         rng = np.random.default_rng(self._seed())
-        draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(self.n_estimators))
-        return np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
+        draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(members))
+        counts = np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
+        return counts * self.lam
 
     def _report_iteration(self, scale, iteration, objective, residual, rows=None):
         """Report an iteration; those on subsamples do not stay in the trace."""
@@ -2070,8 +2043,7 @@ class ExRM(_Estimator):
         if rows.size > self.n_landmarks:
             rng = np.random.default_rng(self._seed())
             rows = np.sort(rng.choice(rows.size, self.n_landmarks, replace=False))
-        is_named = isinstance(self.gamma, str)
-        self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
+        self.gamma_ = float(scale_gamma(X, weight) if self.gamma == "scale" else self.gamma)
 
         # Features whose products are the kernel values, without directions of mere rounding.
         values, vectors = np.linalg.eigh(rbf(X[rows], X[rows], self.gamma_))

@@ -690,10 +690,12 @@ def test_rows_move_along_newtons_direction(p):
         assert bound > (-move / roomy).max()
         assert_allclose(worst, bound, rtol=1e-12)
     point = exrm._Interior.__new__(exrm._Interior)
-    point.rows, point.single = rows, True
+    point.rows = rows
+    point.P, point.Q, point.dP, point.dQ = rng.random((4, 2, T, 5))
     alpha, r, e = state + 0.1 * move
     total = alpha * r + ((cost - alpha) * e if p == 1 else 0.0)
-    assert_allclose(point.complementarity(0.1), total.sum())
+    bounds = (point.P + 0.1 * point.dP) * (point.Q + 0.1 * point.dQ)
+    assert_allclose(point.complementarity(0.1), total.sum() + bounds.sum())
 
 
 @pytest.mark.uncompiled
