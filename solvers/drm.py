@@ -18,9 +18,8 @@ Method    Algorithm 1 solves one member after the other, the others fixed. The m
           tol >= 1e-4 allows) and correct the next sweep, as in iterative refinement.
           solver="auto" adds faster routes. Equal samples have equal members at the optimum: one
           machine is trained for all. If sweeps are slow, Newton's method on the support continues,
-          O(support^3) per step, or, if the kernel matrix has a rank r <= 400, an interior point
-          method in r dimensions. The linear kernel starts with the latter in d + 1 dimensions:
-          about twenty steps of O(T n d^2) at any scales of the columns.
+          O(support^3) per step. The linear kernel is solved by an interior point method in d + 1
+          dimensions instead: about twenty steps of O(T n d^2) at any scales of the columns.
           Threads (n_jobs) share kernel values and products with them, chunk by chunk.
 Reference Yu, Li, Zhou, "Diversity Regularized Machine", IJCAI 2011; Algorithm 1, equations (3)-(7).
 Departs   mu counts each pair once. A member is not solved by alternating (6) and (7) to the end: it
@@ -631,7 +630,7 @@ GAP_FRACTION = 0.1  # A sweep aims at 0.1 * tol; the gap is about quadratic in t
 SETTLED_FRACTION = 0.01  # Members have settled if a sweep moves them by less than 0.01 * tol * |w|,
 SLOW_RATIO = 0.5  # or by more than 0.5 * the last move: they hardly approach each other then.
 MIN_SINGLE_TOL = 1e-4  # From this tol on, products in single precision are tried first.
-FASTER_EVERY = 10  # Iterations after which faster solvers are tried.
+NEWTON_EVERY = 10  # Sweeps after which Newton's method is tried, if no member is capped before.
 
 
 def _solve_member(cache, dual, a, Qa, s, tol, max_pairs):
@@ -703,7 +702,7 @@ def _sweep_members(cache, problem, a, Qa, b, M, lam, tol):
 def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
     """Algorithm 1 from members b (T, n), default 0, with a certificate after each sweep.
 
-    `paper` excludes faster solvers and continues while each sweep moves the members much less than
+    `paper` excludes Newton's method and continues while each sweep moves the members much less than
     the last one. Returns the _Solution with the smallest gap.
     """
     T, n = problem.p.shape
@@ -719,19 +718,19 @@ def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
     best = None
 
     def on_iteration(*_):
-        """Count a sweep, or a step of a faster solver; True if the fit must stop."""
+        """Count a sweep or a step of Newton's method; True if the fit must stop."""
         nonlocal iteration, stopped
         iteration += 1
         stopped = report(iteration, best.certificate) or iteration >= max_iter
         return stopped
 
-    faster = _FasterSolvers(cache, problem, GAP_FRACTION * tol, max_iter, on_iteration)
+    newton = _ProximalNewton(cache, problem, on_iteration)
     while not stopped:
-        # A faster solver, or one sweep over the members.
+        # Newton's method, or one sweep over the members.
         old_b = b.copy()
         old_M = M.copy()
         is_capped = False
-        improved = faster(a, b, M, lam, best.certificate.objective) if is_slow else None
+        improved = newton(a, b, M, lam, best.certificate.objective) if is_slow else None
         if stopped:
             break
         if improved:
@@ -762,40 +761,30 @@ def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
             break
 
         # Continue with a smaller tolerance.
-        is_slow = not paper and (is_slow or is_capped or iteration % FASTER_EVERY == 0)
+        is_slow = not paper and (is_slow or is_capped or iteration % NEWTON_EVERY == 0)
         gradient_tol *= min(GRADIENT_TOL_DECAY, math.sqrt(GAP_FRACTION * tol * size / gap))
         last_change = change
     return best
 
 
-# -- solver: faster methods if sweeps are slow ----------------------------------------------------
+# -- solver: Newton's method if sweeps are slow ---------------------------------------------------
 NEWTON_UNKNOWNS = 2500  # Maximum unknowns of Newton's method, which costs their cube.
 NEWTON_STEPS = 40  # Maximum steps of Newton's method, which may cycle.
 FIRST_PROXIMAL = 0.1  # First proximal term of Newton's method, times |objective|.
-LEAST_PROXIMAL = 1e-3  # Smallest one without strong convexity, times |objective|.
+LEAST_PROXIMAL = 1e-4  # Smallest one without strong convexity, times |objective|.
 
 
-class _FasterSolvers:
-    """Faster solvers than sweeps: once the interior point method, if the kernel matrix has a low
-    rank; afterwards Newton's method, with a proximal term that decreases while it converges."""
+class _ProximalNewton:
+    """Newton's method with a proximal term, which decreases from call to call if it converges."""
 
-    def __init__(self, cache, problem, tol, max_iter, on_iteration):
+    def __init__(self, cache, problem, on_iteration):
         self.cache = cache
         self.problem = problem
-        self.limits = tol, max_iter
         self.on_iteration = on_iteration
-        self.tried_interior = False
         self.eps = 0.0
 
     def __call__(self, a, b, M, lam, objective):
-        """Better a, b and lam, or None if the solver does not converge."""
-        if not self.tried_interior:
-            self.tried_interior = True
-            features = _LowRankFeatures(self.cache)
-            if not features.is_exact:
-                return None
-            solution = _interior(features, self.problem, *self.limits, self.on_iteration)
-            return solution.a, _coefficients(features, self.problem, solution), solution.lam
+        """Better a, b and lam, or None if the method does not converge."""
         least = LEAST_PROXIMAL * abs(objective)
         is_weak = (self.problem.own + lam).min() < least
         eps = self.eps or FIRST_PROXIMAL * abs(objective) * is_weak
@@ -841,31 +830,37 @@ def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
             gram = new_b @ new_M.T
             norm = np.sqrt(np.maximum(gram.diagonal(), 0.0))
 
-            # Multipliers bring |w| to 1; 1 / |w| is almost linear in them.
-            step = np.zeros(T)
+            # Multipliers bring |w| to 1, or are 0; 1 / |w| is almost linear in them.
             bound = (lam > 0) | (norm > 1.0)
             if bound.any():
                 turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
                 turn -= per_rho @ np.linalg.solve(sums, member.T @ turn)
                 slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
-                step[bound] = np.linalg.solve(slope[bound][:, bound], (norm**2 * (1 - norm))[bound])
-            step = np.maximum(step, -lam)
+            while bound.any():
+                step = np.where(bound, 0.0, -lam)
+                right = norm**2 * (1.0 - norm) - slope @ step
+                step[bound] = np.linalg.solve(slope[bound][:, bound], right[bound])
+                if (lam + step >= 0.0).all():
+                    break
+                bound &= lam + step >= 0.0
+            else:
+                step = -lam
 
             # Converged if neither the support nor a multiplier changes.
             last_support = support
             support = inside & (new_M < rho[:, None])
             is_settled = (abs(step) <= NEGLIGIBLE * (own + eps + lam)).all()
             if is_settled and (last_support == support).all():
-                return new, new_b, lam
+                new = np.maximum(new, 0.0)  # Rounding may have made it infeasible.
+                return new * (problem.total / new.sum(axis=1))[:, None], new_b, lam
             lam = lam + step
     except np.linalg.LinAlgError:
         pass
     return None
 
 
-# -- solver: interior point method with explicit phi, for the linear kernel and low ranks ---------
+# -- solver: interior point method with explicit phi, for the linear kernel -----------------------
 MAX_EXPLICIT = 2e10  # Maximum T n (d + 1)^2, the cost of a step, for the linear kernel.
-MAX_RANK = 400  # Maximum rank of the kernel matrix.
 CORRECTABLE = 1e-3  # Relative error of coefficients up to which they are corrected, not made anew.
 INTERIOR_RIDGE = 1e-15  # Added to the matrix of a step, relative to its diagonal.
 STEP_TO_BOUNDARY = 0.995  # Fraction of the step to the nearest bound.
@@ -897,38 +892,6 @@ class _LinearFeatures:
         a = a * self.y
         middle = a.sum(axis=1, dtype=np.longdouble)[:, None] * self.mean
         return (np.column_stack((a @ self.X, np.zeros(len(a)))) + middle).astype(np.float64)
-
-
-class _LowRankFeatures:
-    """y phi(x) of a kernel matrix of low rank, by Cholesky's method with pivots.
-
-    Not exact if the rank is above MAX_RANK.
-    """
-
-    def __init__(self, cache):
-        residual = cache.diag.copy()
-        edge = CORRECTABLE * NEGLIGIBLE * residual.max()
-        L = np.empty((min(MAX_RANK, len(residual)), len(residual)))
-        for k in range(len(L)):
-            i = int(residual.argmax())
-            if residual[i] <= edge:
-                L = L[:k]
-                break
-            L[k] = (cache.compute(np.array([i]))[0] - L[:k, i] @ L[:k]) / math.sqrt(residual[i])
-            residual -= L[k] ** 2
-            residual[i] = 0.0
-        self.is_exact = bool(residual.max() <= edge)
-        self.coordinates = np.ascontiguousarray(L.T)
-        self.basis = np.eye(len(L))
-        self.squares = cache.diag
-
-    def margins(self, W):
-        """y_i w.phi(x_i), (T, n)."""
-        return W @ self.coordinates.T
-
-    def weighted_sum(self, a):
-        """sum_i a_i y_i phi(x_i), (T, r)."""
-        return a @ self.coordinates
 
 
 def _coefficients(features, problem, solution):
@@ -1488,7 +1451,7 @@ class DRM(_Estimator):
         each member its own sample, and the members differ.
     solver : "auto" or "alternating"
         "alternating" is Algorithm 1 with all members, until they settle. "auto" trains one machine
-        if all samples are equal, and uses faster solvers if Algorithm 1 is slow.
+        if all samples are equal, and uses Newton's method if Algorithm 1 is slow.
     cache_size : float > 0
         Megabytes for kernel values. The default holds all of n = 11,000 rows; beyond, rows are
         computed again when they are needed.

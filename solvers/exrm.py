@@ -57,6 +57,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.linalg.lapack import dposv
 
 LANES = {"reassoc", "contract", "nsz", "arcp"}  # Vectorised sums; NaN stays NaN.
 EPS = 2.0**-52  # Relative rounding error of one operation, at most.
@@ -341,38 +342,29 @@ def _row_prox(u, h, beta, w):
 
 
 @jit
-def _reweighted_row(u, mu, beta, w):
-    """Algorithm 1: approach the minimum of `_row_prox` for h = mu by re-weighting; overwrites w."""
-    for _ in range(REWEIGHT_STEPS):
-        s = beta
-        for t in range(u.shape[0]):
-            s += abs(w[t])
-
-        # Equations (10) and (11): |w|^2 stands for |w|, weighted by the last |w|.
-        change = size = 0.0
-        for t in range(u.shape[0]):
-            new = u[t] / (s / (abs(w[t]) + REWEIGHT_EPS) + mu)
-            change += abs(new - w[t])
-            size += abs(new)
-            w[t] = new
-        if change <= REWEIGHT_TOL * size:
-            break
-
-
-@jit
 def _split_weights(P, Q, mu, beta, W, reweighted):
     """Row step (8) of every feature: exact, or by Algorithm 1 from the current W; overwrites W."""
     T, d = P.shape
-    u, w = np.empty(T), np.empty(T)
-    h = np.full(T, mu)
+    u, w, h = np.empty(T), np.empty(T), np.full(T, mu)
     for j in range(d):
         for t in range(T):
             u[t] = mu * P[t, j] + Q[t, j]
             w[t] = W[t, j]
-        if reweighted:
-            _reweighted_row(u, mu, beta, w)
-        else:
+        if not reweighted:
             _row_prox(u, h, beta, w)
+        for _ in range(REWEIGHT_STEPS if reweighted else 0):
+            # Equations (10) and (11): |w|^2 stands for |w|, weighted by the last |w|.
+            s = beta
+            for t in range(T):
+                s += abs(w[t])
+            change = size = 0.0
+            for t in range(T):
+                new = u[t] / (s / (abs(w[t]) + REWEIGHT_EPS) + mu)
+                change += abs(new - w[t])
+                size += abs(new)
+                w[t] = new
+            if change <= REWEIGHT_TOL * size:
+                break
         for t in range(T):
             W[t, j] = w[t]
 
@@ -511,17 +503,6 @@ MODEL_STEPS = 60  # Iterations of the model's interior point method, at most.
 SWEEP_DECAY = 0.9  # Repeat row sweeps while each reduces the model's gap to 0.9 of the last.
 
 
-class _WarmStart(NamedTuple):
-    """Start of Newton's method: members, their Hessians (T, d, d) or None, the column means by
-    which these are centred (T, d), and the width of the envelope."""
-
-    W: np.ndarray
-    b: np.ndarray
-    H: np.ndarray | None
-    centre: np.ndarray
-    width: float
-
-
 def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
     """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
@@ -531,7 +512,7 @@ def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
     W, b = start or (np.zeros((T, d)), np.zeros(T))
-    start = _WarmStart(W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0)
+    start = W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0
     enough = max(tol, SUBSAMPLE_TOL if p >= 2 else SUBSAMPLE_TOL_ENVELOPE)
     for size in _subsample_sizes(n, d)[:0:-1] if subsamples else ():  # All but the full set.
         rows = _subsample_rows(n, size)
@@ -542,7 +523,7 @@ def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
         # The Hessian of a large subsample serves the next one.
         if p >= 2 and size > HESSIAN_ROWS and run.H is not None:
             run.form_hessian()
-        start = _WarmStart(W, b, run.H, run.centre, run.width)
+        start = W, b, run.H, run.centre, run.width
     return _Newton(problem, start).solve(tol, NEWTON_STEPS, monitor)
 
 
@@ -562,13 +543,17 @@ def _subsample_rows(n, size):
 
 
 class _Newton:
-    """Semismooth Newton on all members at once: the iterate and the steps that move it."""
+    """Semismooth Newton on all members at once: the iterate and the steps that move it.
+
+    start: W, b, the Hessians (T, d, d) or None, the column means (T, d) by which these are centred,
+    and the width of the envelope.
+    """
 
     multipliers_apart = False  # If True, multipliers are updated in iterations of their own.
 
     def __init__(self, problem, start):
         X, _, _, p, beta = problem
-        (n, d), T = X.shape, start.W.shape[0]
+        (n, d), T = X.shape, len(start[0])
         self.problem, self.p, self.beta = problem, p, beta
         self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
@@ -579,8 +564,7 @@ class _Newton:
         self.XW = self.W @ X.T
         self.XdW, self.ya = np.empty((T, n)), np.empty((T, n))
         self.multiplier_ratio, self.curvature = np.zeros((T, n)), np.empty((T, n))
-        self.dW = np.empty((T, d))
-        self.factor, self.work = np.empty((d, d)), np.empty((3, d))
+        self.dW, self.work = np.empty((T, d)), np.empty((3, d))
         self.last_gap = np.inf
         self.evaluate()
 
@@ -627,10 +611,8 @@ class _Newton:
         loss = dual = 0.0
         balanced = True
         for t in range(len(cost)):
-            self.b[t], sums = _best_bias(
-                self.XW[t], self.b[t], y, cost[t], self.multiplier_ratio[t], p, self.width,
-                self.ya[t], self.any_power,
-            )  # fmt: skip
+            args = cost[t], self.multiplier_ratio[t], p, self.width, self.ya[t], self.any_power
+            self.b[t], sums = _best_bias(self.XW[t], self.b[t], y, *args)
             loss += sums[3]
             dual += sums[1] - (p - 1.0) * sums[4]
             balanced = balanced and abs(sums[0]) <= BALANCE_TOL * sums[1]
@@ -641,9 +623,7 @@ class _Newton:
     def measure(self):
         """Set objective, duality gap, and its parts: inner_gap of the regulariser, outer_gap of the
         losses. Return the dual value."""
-        reg, _, conjugate, inner, _ = _exclusivity(
-            self.W, self.W, 0.0, 1.0, self.G, self.problem.beta
-        )
+        reg, _, conjugate, inner, _ = _exclusivity(self.W, self.W, 0.0, 1.0, self.G, self.beta)
         self.objective = reg + self.loss
         self.gap = max(abs(self.objective - self.dual + conjugate), EPS * self.objective)
         self.inner_gap = max(reg + conjugate - inner, 0.0)
@@ -659,10 +639,8 @@ class _Newton:
 
     def find_direction(self, tol):
         """Set dW to the Newton step; the Hessian is formed, kept, or not needed."""
-        mean = self.cg_step() if self.use_cg else None
-        self.use_cg = mean is not None
+        self.use_cg = self.use_cg and self.cg_step()
         if self.use_cg:
-            self.H, self.centre = None, mean
             return
         if self.H is None or self.p < 2 or self.gap > HESSIAN_REUSE * self.last_gap:
             self.form_hessian()
@@ -670,44 +648,33 @@ class _Newton:
 
     def solve_model(self, tol):
         """Set dW to the minimum of the model with negative gradient G and Hessian H."""
-        d = self.W.shape[1]
-        if not self.single:
-            target = 0.1 * tol * self.objective
-            limits = [max(target, k * self.inner_gap) for k in (MODEL_TOL, MODEL_TOL_SWEEPS)]
-            V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
-            np.subtract(V, self.W, out=self.dW)
-        elif d <= SMALL_SIDE:
-            _ridge_step(self.H, self.G, self.W, self.factor, self.dW)
-        else:
-            self.dW[0] = np.linalg.solve(self.H[0] + np.eye(d), (self.G - self.W)[0])
+        if self.single:
+            self.dW[0] = _solve_ridge(self.H[0], (self.G - self.W)[0])
+            return
+        target = 0.1 * tol * self.objective
+        limits = [max(target, k * self.inner_gap) for k in (MODEL_TOL, MODEL_TOL_SWEEPS)]
+        V = _model_minimum(self.W, self.G, self.H, self.beta, *limits)
+        np.subtract(V, self.W, out=self.dW)
 
     def cg_step(self):
-        """Set dW to the Newton step by conjugate gradients; return the column means (1, d).
+        """Set dW to the Newton step by conjugate gradients, and centre to the column means.
 
-        Return None if d / CG_FRACTION products with the Hessian do not suffice.
+        Return False if d / CG_FRACTION products with the Hessian do not suffice.
         """
-        X, d = self.problem.X, self.W.shape[1]
-        self.find_curvature()
+        X, steps = self.problem.X, self.W.shape[1] // CG_FRACTION
+        _curvatures(self.ya, self.problem.cost, self.p, self.width, self.curvature)
         weight = self.curvature.sum()
         mean = self.curvature @ X / weight if weight > 0 else self.centre
         right = (self.G - self.W)[0]
-        solved = _conjugate_gradients(
-            X, self.curvature[0], mean[0], right, d // CG_FRACTION, self.work, self.dW[0]
-        )
-        return mean if solved else None
-
-    def find_curvature(self):
-        """Set curvature (T, n) to the second derivatives of all losses."""
-        _, _, cost, p, _ = self.problem
-        if p == 2:
-            np.multiply(2.0 * cost, self.ya != 0, out=self.curvature)
-        else:
-            for t in range(len(cost)):
-                _curvatures(self.ya[t], cost[t], p, self.width, self.curvature[t])
+        args = self.curvature[0], mean[0], right, steps, self.work, self.dW[0]
+        if not _conjugate_gradients(X, *args):
+            return False
+        self.H, self.centre = None, mean
+        return True
 
     def form_hessian(self):
         """Set the Hessians H (T, d, d) and the means by which they are centred."""
-        self.find_curvature()
+        _curvatures(self.ya, self.problem.cost, self.p, self.width, self.curvature)
         self.H, self.centre = _hessian(self.problem.X, self.curvature, self.centre)
 
     def advance(self):
@@ -743,8 +710,7 @@ class _Newton:
 
     def directional_derivative(self, step, side):
         """Derivative of the objective along dW after a step; G is that of there."""
-        beta = self.problem.beta
-        _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, beta)
+        _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, self.beta)
         return slope - along
 
 
@@ -798,19 +764,20 @@ def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
 
 @jit
 def _curvatures(ya, cost, p, width, curvature):
-    """Second derivatives of one member's losses from the first; overwrites curvature (n,)."""
-    for i in range(ya.shape[0]):
-        a = abs(ya[i])
-        second = 0.0
-        if a > 0.0 and (p > 1.0 or a < (1.0 - BIAS_TOL) * cost[i]):
-            second = 2.0
-            if p == 1.0:
-                second = 1.0 / width
-            elif p != 2.0:
-                e = (a / (p * cost[i])) ** (1.0 / (p - 1.0))
-                second = (p - 1.0) * a / (cost[i] * e) if e > TINY else np.inf
-                second = 1.0 / (width + 1.0 / second)
-        curvature[i] = cost[i] * second
+    """Second derivatives of the losses from the first; overwrites curvature (T, n)."""
+    for t in range(ya.shape[0]):
+        for i in range(ya.shape[1]):
+            a, c = abs(ya[t, i]), cost[t, i]
+            second = 0.0
+            if a > 0.0 and (p > 1.0 or a < (1.0 - BIAS_TOL) * c):
+                second = 2.0
+                if p == 1.0:
+                    second = 1.0 / width
+                elif p != 2.0:
+                    e = (a / (p * c)) ** (1.0 / (p - 1.0))
+                    second = (p - 1.0) * a / (c * e) if e > TINY else np.inf
+                    second = 1.0 / (width + 1.0 / second)
+            curvature[t, i] = c * second
 
 
 def _hessian(X, curvature, centre):
@@ -857,28 +824,12 @@ def _weighted_rows(X, centre, curvature, start, out):
     return k, i
 
 
-@jit(fastmath=LANES)
-def _ridge_step(H, G, W, L, dW):
-    """dW = (H + I)^-1 (G - W) of one member, by Cholesky; overwrites L (d, d) and dW (1, d)."""
-    d = W.shape[1]
-    x = dW[0]
-    # H + I = L L', and L x = G - W along the way.
-    for i in range(d):
-        for j in range(i + 1):
-            s = H[0, i, j] + (1.0 if i == j else 0.0)
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            L[i, j] = s / L[j, j] if j < i else np.sqrt(s)
-        s = G[0, i] - W[0, i]
-        for k in range(i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-
-    # L' dW = x.
-    for i in range(d - 1, -1, -1):
-        x[i] /= L[i, i]
-        for k in range(i):
-            x[k] -= L[i, k] * x[i]
+def _solve_ridge(H, right):
+    """(H + I)^-1 right (d,) by Cholesky; raises LinAlgError if H is not positive semidefinite."""
+    _, x, info = dposv((H + np.eye(len(H))).T, right, overwrite_a=True)
+    if info:
+        raise np.linalg.LinAlgError("the Hessian is not positive semidefinite")
+    return x
 
 
 @jit(fastmath=LANES)
@@ -1112,14 +1063,14 @@ def _solve_interior(problem, tol, monitor):
         stop = monitor(objective, residual)
 
         # Step 2: set exact zeros in an answer, if its certificate allows them.
-        if residual <= tol and not point.single:
+        if residual <= tol:
             for ratio in ZERO_RATIOS:
                 zero = (point.P <= ratio * point.Q).all(0)
                 zeroed = _with_zeros(problem, point.W, point.b, zero, dual, tol)
                 if zeroed is not None:
                     return *zeroed, dual
             tries += 1
-        if stop or (residual <= tol and (point.single or tries == ZERO_TRIES)):
+        if stop or tries == ZERO_TRIES:
             break
 
         # Step 3: Mehrotra's direction and the step along it.
@@ -1142,8 +1093,7 @@ class _Interior:
         (n, d), T = X.shape, cost.shape[0]
         self.problem = problem
         self.live = cost > 0
-        self.single = T == 1 and beta == 0  # Then the regulariser needs no parts.
-        self.wide = not self.single and self.live.sum() < d
+        self.wide = self.live.sum() < d
 
         # Least squares, or twice that: twice the fit of separable rows has no loss.
         W, b = _least_squares(problem)
@@ -1168,8 +1118,7 @@ class _Interior:
         self.Q = np.full_like(self.P, inside + beta)
         self.dP, self.dQ = np.zeros_like(self.P), np.zeros_like(self.Q)
         self.centre = np.zeros((T, d))
-        self.n_products = self.live.sum() * (2 if p == 1 else 1)
-        self.n_products += 0 if self.single else self.P.size
+        self.n_products = self.live.sum() * (2 if p == 1 else 1) + self.P.size
 
     def measure(self):
         """Set ya's sums and G, which the directions need; return the dual value."""
@@ -1180,14 +1129,11 @@ class _Interior:
 
     def complementarity(self, step):
         """Sum of all products that have to vanish, after a step along the last direction."""
-        _, cost, p, state, row_step, *_ = self.rows
-        total = _row_products(cost, p, state, row_step, step)
-        if self.single:
-            return total
-        P, Q = self.P, self.Q
-        if step > 0:
-            P, Q = P + step * self.dP, Q + step * self.dQ
-        return total + (P * Q).sum()
+        alpha, r, e = self.rows.state + step * self.rows.step
+        total = (alpha * r).sum()
+        if self.rows.p == 1:
+            total += ((self.rows.cost - alpha) * e).sum()
+        return total + ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
 
     def find_direction(self, total):
         """Set Mehrotra's direction, predictor and corrector; return the step length.
@@ -1205,8 +1151,7 @@ class _Interior:
 
             # The step to the boundary, and the complementarity that it leaves.
             worst = _row_steps(*self.rows, df, mu, order)
-            if not self.single:
-                worst = max((-self.dP / self.P).max(), (-self.dQ / self.Q).max(), worst)
+            worst = max((-self.dP / self.P).max(), (-self.dQ / self.Q).max(), worst)
             step = 1.0 / max(1.0, worst / STEP_TO_BOUNDARY)
             if order == 0.0:
                 mu = total / self.n_products * min(self.complementarity(step) / total, 1.0) ** 3
@@ -1226,37 +1171,29 @@ class _Interior:
             return
 
         H, self.centre = _hessian(X, curvature, self.centre)
-        if self.single:
-            H[0].ravel()[:: X.shape[1] + 1] += 1.0
-            self.inverse = _inverse(H)
-        else:
-            self.solve = _reduced(H, self.Q / self.P)
+        self.solve = _reduced(H, self.Q / self.P)
 
     def solve_equations(self, mu, order):
-        """Set dW, db, dP, dQ, the Newton step to complementarity mu; return that of the outputs.
+        """Set db, dP, dQ, the Newton step to complementarity mu; return that of the outputs.
 
         order = 1 adds the corrector's products of the last step, and iterative refinement.
         """
         X, curvature, rhs = self.problem.X, self.rows.curvature, self.rows.rhs
         P, Q = self.P, self.Q
         comp_rhs = mu - P * Q - order * self.dP * self.dQ
-        dW, db, df = np.zeros(self.W.shape), np.zeros(self.b.shape), np.zeros(curvature.shape)
+        db, df = np.zeros(self.b.shape), np.zeros(curvature.shape)
         dP, dQ, ds = np.zeros_like(P), comp_rhs / P, 0.0
-
         d_ya = rhs  # Each refinement starts from the residual of the last one.
         for _ in range(1 + REFINEMENT_STEPS * int(order)):
             neg_bias_grad = self.ya_sums + d_ya.sum(1)
             R = self.G + d_ya @ X - self.centre * neg_bias_grad[:, None]
-            if self.single:
-                add = _times(self.inverse, R - self.W - dW)
-            else:
-                add, add_P = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
-                dP = dP + add_P
-                dQ, ds = (comp_rhs - Q * dP) / P, dP.sum((0, 1))
+            add, add_P = self.solve(self.sums + ds - PART_SIGN * R - Q - dQ)
+            dP = dP + add_P
+            dQ, ds = (comp_rhs - Q * dP) / P, dP.sum((0, 1))
             add_b = neg_bias_grad / self.bias_curvature - (self.centre * add).sum(1)
-            dW, db, df = dW + add, db + add_b, df + add @ X.T + add_b[:, None]
+            db, df = db + add_b, df + add @ X.T + add_b[:, None]
             d_ya = rhs - curvature * df
-        self.dW, self.db, self.dP, self.dQ = dW, db, dP, dQ
+        self.db, self.dP, self.dQ = db, dP, dQ
         return df
 
     def advance(self, step):
@@ -1271,11 +1208,8 @@ class _Interior:
             state[0][live] = p * cost[live] * state[2][live] ** (p - 1.0)
 
         self.b += step * self.db
-        if self.single:
-            self.W = self.W + step * self.dW
-        else:
-            self.P, self.Q = self.P + step * self.dP, self.Q + step * self.dQ
-            self.W = self.P[0] - self.P[1]
+        self.P, self.Q = self.P + step * self.dP, self.Q + step * self.dQ
+        self.W = self.P[0] - self.P[1]
 
 
 @jit
@@ -1330,20 +1264,6 @@ def _row_steps(y, cost, p, state, step, curvature, rhs, df, mu, order):
                 step[0, t, i], step[1, t, i], step[2, t, i] = da, dr, de
                 worst = max(worst, -da / a, -dr / r, -de / e)
     return worst
-
-
-@jit
-def _row_products(cost, p, state, row_step, step):
-    """Sum of the products alpha r and, for p = 1, (cost - alpha) e after a step of that length."""
-    total = 0.0
-    for t in range(cost.shape[0]):
-        for i in range(cost.shape[1]):
-            if cost[t, i] > 0.0:
-                a = state[0, t, i] + step * row_step[0, t, i]
-                total += a * (state[1, t, i] + step * row_step[1, t, i])
-                if p == 1.0:
-                    total += (cost[t, i] - a) * (state[2, t, i] + step * row_step[2, t, i])
-    return total
 
 
 def _reduced(H, barrier_diag):
@@ -1481,7 +1401,7 @@ def _inverse(K):
 # -- solver="auto": the method that suits, then the other ---------------------------------------
 FAR = 100.0  # Centre the columns if |low + high| of one exceeds 100 * (high - low).
 ROWS_PER_FEATURE = 20  # Coupled members with fewer rows take the interior point method first.
-SMALL_SIDE = 256  # Features up to which our Cholesky beats LAPACK's, and Newton is no burden.
+NEWTON_FEATURES = 256  # Features up to which coupled members try Newton after the other method.
 NEAR_MISS = 10.0  # Newton starts again from an answer whose certified gap is below 10 * tol.
 
 
@@ -1536,7 +1456,7 @@ def _solve(problem, has_both, tol, monitor):
     newton = partial(_solve_newton, subsamples=monitor.max_iter > 1)
     solvers = [newton, _solve_interior]
     if (p < 2 or n < ROWS_PER_FEATURE * d) and (members > 1 or beta > 0):
-        solvers = [_solve_interior, newton] if d <= SMALL_SIDE else [_solve_interior]
+        solvers = [_solve_interior, newton] if d <= NEWTON_FEATURES else [_solve_interior]
     best = None
     for solver in solvers:
         try:
@@ -1562,11 +1482,6 @@ def _needs_centring(sample):
     """Return True if a column of the sample is far from 0 relative to its range."""
     low, high = sample.min(0), sample.max(0)
     return (np.abs(low + high) > FAR * (high - low)).any()
-
-
-def _has_both_classes(y, cost):
-    """Mask (T,) of the members whose samples have both classes."""
-    return (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
 
 
 # >>> shared: rbf 1
@@ -1992,25 +1907,27 @@ class ExRM(_Estimator):
         cost = self._cost(weight, copies)
         problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         if self.solver == "auto":
-            has_both = np.ones(1, bool) if equal else _has_both_classes(y, cost)
+            has_both = np.ones(1, bool)
+            if not equal:
+                has_both = (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
             return _solve(problem, has_both, self.tol, monitor)
         rho = self.rho if self.solver == "paper" else None
         options = rho, self.prox == "reweighted", on_iteration
         return _solve_splitting(problem, self.tol, self.max_iter, *options)
 
     def _cost(self, weight, copies):
-        """Weight of each example's loss, one row per member that is solved for."""
-        counts = weight[None] if self.sampling is None else self._bootstrap(weight)
-        cost = counts * (self.lam / copies)
-        members = self.n_estimators // copies
-        return cost if len(cost) == members else np.repeat(cost, members, axis=0)
+        """Weight of each example's loss, (T, n), or (1, n) for equal members.
 
-    def _bootstrap(self, weight):
-        """Example weights (T, n): number of draws of a row by a member, times the row's weight."""
+        The bootstrap multiplies the row's weight by the number of its draws.
+        """
+        members = self.n_estimators // copies
+        if self.sampling is None:
+            return np.repeat(weight[None] * (self.lam / copies), members, axis=0)
         rows = np.flatnonzero(weight)
         rng = np.random.default_rng(self._seed())
-        draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(self.n_estimators))
-        return np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
+        draws = (rows[rng.integers(0, rows.size, rows.size)] for _ in range(members))
+        counts = np.array([np.bincount(draw, minlength=weight.size) * weight for draw in draws])
+        return counts * self.lam
 
     def _report_iteration(self, scale, iteration, objective, residual, rows=None):
         """Report an iteration; those on subsamples do not stay in the trace."""
@@ -2067,8 +1984,7 @@ class ExRM(_Estimator):
         if rows.size > self.n_landmarks:
             rng = np.random.default_rng(self._seed())
             rows = np.sort(rng.choice(rows.size, self.n_landmarks, replace=False))
-        is_named = isinstance(self.gamma, str)
-        self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
+        self.gamma_ = float(scale_gamma(X, weight) if self.gamma == "scale" else self.gamma)
 
         # Features whose products are the kernel values, without directions of mere rounding.
         values, vectors = np.linalg.eigh(rbf(X[rows], X[rows], self.gamma_))

@@ -760,18 +760,6 @@ def test_interior_points(mu):
         assert_allclose(b, 0.5 * np.linalg.solve(np.diag(mu + lam) + mu, a), atol=1e-5)
 
 
-@uncompiled
-def test_factor():
-    rng = np.random.default_rng(8)
-    X, y = rng.normal(size=(50, 3)), np.where(rng.random(50) > 0.5, 1.0, -1.0)
-    low = drm._LowRankFeatures(rows_of(X, y, "linear"))
-    assert low.is_exact and low.coordinates.shape == (50, 4)
-    Q = rows_of(X, y, "linear").table
-    assert_allclose(low.coordinates @ low.coordinates.T, Q, atol=1e-12)
-    rows = rows_of(rng.normal(size=(drm.MAX_RANK + 50, 30)), np.ones(drm.MAX_RANK + 50))
-    assert not drm._LowRankFeatures(rows).is_exact
-
-
 @pytest.mark.parametrize("n", [5, 511, 512, pytest.param(513, marks=uncompiled), 1100])
 def test_every_entry_of_the_table(n):
     rng = np.random.default_rng(n)

@@ -460,7 +460,7 @@ def test_singular_to_the_last_digit(n, params, monkeypatch):
     for broken in (False, True):
         if broken:
             monkeypatch.setattr(np.linalg, "inv", singular)
-            monkeypatch.setattr(np.linalg, "solve", singular)
+            monkeypatch.setattr(exrm, "_solve_ridge", singular)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = ExRM(n_estimators=2, random_state=0, max_iter=60, **params).fit(X, y)
@@ -493,10 +493,7 @@ def test_max_iter_and_callback_cover_the_samples():
 
 # -- the stages, each on its own ------------------------------------------------------------------
 @pytest.mark.uncompiled
-def test_has_both_classes_and_needs_centring():
-    y = np.array([1.0, 1.0, -1.0, -1.0])
-    cost = np.array([[1.0, 1, 1, 1], [1, 2, 0, 0], [0, 0, 0, 3], [0, 1, 0, 1], [0, 0, 0, 0]])
-    assert_array_equal(exrm._has_both_classes(y, cost), [True, False, False, True, False])
+def test_needs_centring():
     X = np.random.default_rng(0).normal(size=(200, 3))
     assert not exrm._needs_centring(X) and not exrm._needs_centring(X + 50)
     assert exrm._needs_centring(X + [0, 0, 500]) and exrm._needs_centring(X - [0, 500, 0])
@@ -533,7 +530,7 @@ def test_bends_are_second_derivatives(p, delta):
     low, here, high = np.empty(30), np.empty(30), np.empty(30)
     for shift, ya in ((-1e-6, low), (0.0, here), (1e-6, high)):
         terms(xw + shift, 0.0, y, cost, share, p, delta, ya)
-    exrm._curvatures(here, cost, p, delta, bend)
+    exrm._curvatures(here[None], cost[None], p, delta, bend[None])
     assert (bend > 0).any() and (bend == 0).any()
     assert_allclose(bend, (low - high) / 2e-6, rtol=1e-4, atol=1e-7)
 
@@ -691,9 +688,13 @@ def test_rows_move_along_newtons_direction(p):
         bound = (move[0] / (0.1 * cost)).max()
         assert bound > (-move / roomy).max()
         assert_allclose(worst, bound, rtol=1e-12)
-        move[:] = 0.0
+    point = exrm._Interior.__new__(exrm._Interior)
+    point.rows = rows
+    point.P, point.Q, point.dP, point.dQ = rng.random((4, 2, T, 5))
+    alpha, r, e = state + 0.1 * move
     total = alpha * r + ((cost - alpha) * e if p == 1 else 0.0)
-    assert_allclose(exrm._row_products(cost, p, state, move, 0.0), total.sum())
+    bounds = (point.P + 0.1 * point.dP) * (point.Q + 0.1 * point.dQ)
+    assert_allclose(point.complementarity(0.1), total.sum() + bounds.sum())
 
 
 @pytest.mark.uncompiled
@@ -932,11 +933,13 @@ def test_a_gap_out_of_reach_ends_finite(p):
 
 
 @pytest.mark.uncompiled
-def test_many_features_take_lapack(monkeypatch):
-    X, y = blobs(80, 12)
-    ours = PSVM(tol=TIGHT).fit(X, y)
-    monkeypatch.setattr(exrm, "SMALL_SIDE", 0)
-    assert_allclose(PSVM(tol=TIGHT).fit(X, y).coef_, ours.coef_, atol=1e-7)
+def test_ridge_systems_and_those_without_a_factor():
+    rng = np.random.default_rng(14)
+    A, right = rng.normal(size=(9, 5)), rng.normal(size=5)
+    x = exrm._solve_ridge(A.T @ A, right)
+    assert_allclose(A.T @ (A @ x) + x, right, rtol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError):
+        exrm._solve_ridge(-3.0 * np.eye(5), right)
 
 
 @pytest.mark.uncompiled

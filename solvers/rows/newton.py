@@ -111,7 +111,7 @@ class _BlockNewton(_Newton):
         self.n_jobs, self.middle = n_jobs, centre
         self.W, self.b, self.augmented_hessian, self.width = start
         self.single = beta == 0
-        self.dW, self.factor = np.empty((1, d)), np.empty((d, d))
+        self.dW = np.empty((1, d))
         self.last_gap, self.taken = np.inf, 0.0
         self.is_fresh = self.augmented_hessian is None  # If True, a pass forms the Hessian.
         blocks.map_inplace(_allocate_state, self.p, n_jobs=n_jobs)
