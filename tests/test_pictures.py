@@ -60,7 +60,8 @@ def test_every_method_has_pictures_of_its_parameters(command):
 
 
 def test_kinds_that_look_are_those_that_are_drawn():
-    assert set(pictures.LOOKS) | {"time"} == set(draw.PICTURES) == set(methods.SHOWN)
+    kinds = {*pictures.LOOKS, "time", "kappa-error", "changes"}
+    assert kinds == set(draw.PICTURES) == set(methods.SHOWN)
 
 
 def test_length_of_an_experiment():
@@ -277,7 +278,7 @@ def test_every_method_draws_its_first_picture(command, tmp_path, capsys):
     assert cli.main([*argv, "--json", str(document)]) == 0
     out, err = capsys.readouterr()
     kind = methods.PICTURES[command][0]
-    assert err == "" and f"{methods.shown(kind)}, written to" in " ".join(out.split())
+    assert err == "" and f"{methods.figure_caption(kind)}, written to" in " ".join(out.split())
     assert str(path) in out and path.read_text().startswith("<svg")
     picture = json.loads(document.read_text())["picture"]
     assert picture["kind"] == kind and path.read_text() == draw.picture(picture)
@@ -341,11 +342,3 @@ def test_pictures_appear_when_complete(monkeypatch, capsys, tmp_path):
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     assert cli.main(argv) == 0
     assert path.read_bytes().startswith(b"%PDF") and list(tmp_path.iterdir()) == [path]
-
-
-def test_help_tells_the_kinds(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["adaboost-nc", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    assert "--picture KIND" in out and "[default members (error by the number of" in out
-    assert all(f"{kind} (" in out for kind in methods.PICTURES["adaboost-nc"])
