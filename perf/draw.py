@@ -19,6 +19,7 @@ import statistics
 import textwrap
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -337,7 +338,7 @@ def _declarations(element):
     found = {}
     for name in element.get("class", "").split():
         found |= dict(line.split(": ") for line in CLASSES.get(name, "").split("; ") if line)
-    return {key: re.sub(r"var\(--(\w+)\)", lambda name: COLOURS[name[1]][0], value)
+    return {key: re.sub(r"var\(--(\w+)\)", lambda name: COLOURS[name[1]], value)
             for key, value in found.items()}  # fmt: skip
 
 
@@ -605,58 +606,10 @@ PICTURES = {
 
 # -- charts ----------------------------------------------------------------------------------------
 
-COLOURS = {  # by day and by night
-    "ground": ("#ffffff", "#14171c"),
-    "ink": ("#1b1f24", "#e6e9ee"),
-    "quiet": ("#57606a", "#a3adb9"),
-    "rule": ("#d0d7de", "#454d58"),
-    "grid": ("#e6e9ed", "#2b313a"),
-    "sheet": ("#f6f8fa", "#1c2027"),
-    "accent": ("#0a58ca", "#7db4ff"),
-    "band": ("#dce9fb", "#203450"),
-    "good": ("#d6e8fa", "#17395c"),
-    "bad": ("#fde3cf", "#57300f"),
-    "h0": ("#0072b2", "#56b4e9"),
-    "h1": ("#b84a00", "#ff9a57"),
-    "h2": ("#00704f", "#2fd6a0"),
-    "h3": ("#8c3f7a", "#e59ad0"),
-    "h4": ("#7f6000", "#e0c050"),
-    "h5": ("#b3123b", "#ff8fa3"),
-    "h6": ("#4b46c8", "#b3b8ff"),
-    "h7": ("#4f5962", "#ced4da"),
-}
+STYLE = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
+COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # by day
+CLASSES = dict(re.findall(r"\.(\w+) \{ (.*); \}", STYLE))  # {class: declarations}
 HUES = 8  # colours h0, h1, ... of methods
-CLASSES = {  # declarations of the classes of a chart
-    "n": "fill: var(--ink); font-family: ui-monospace, Menlo, Consolas, monospace",
-    "b": "font-weight: 700",
-    "e": "text-anchor: end; fill: var(--ink)",
-    "m": "text-anchor: middle; fill: var(--ink)",
-    "quiet": "fill: var(--quiet)",
-    "ground": "fill: var(--ground)",
-    "grid": "stroke: var(--grid)",
-    "axis": "stroke: var(--quiet)",
-    "zero": "stroke: var(--quiet)",
-    "band": "fill: var(--band)",
-    "clique": "stroke: var(--ink); stroke-width: 4",
-    "bar": "stroke: var(--quiet); stroke-width: 1.6; fill: none",
-    "dot": "fill: var(--ink)",
-    "best": "fill: var(--accent)",
-    "base": "fill: var(--ground); stroke: var(--quiet); stroke-width: 1.6",
-    "some": "stroke: var(--quiet); stroke-width: 5; stroke-linecap: round; opacity: 0.6",
-    "pair": "stroke: currentColor; stroke-width: 4; stroke-linecap: round; opacity: 0.45",
-    "few": "stroke-width: 7; opacity: 0.8",
-    "own": "stroke: currentColor; stroke-width: 2.4; fill: none",
-    "ring": "stroke: currentColor; stroke-width: 2; fill: var(--ground)",
-    "halo": "fill: currentColor; stroke: var(--ground); stroke-width: 3; paint-order: stroke",
-}
-CLASSES |= {f"h{k}": f"color: var(--h{k})" for k in range(HUES)}
-LIGHT, DARK = ("; ".join(f"--{name}: {pair[k]}" for name, pair in COLOURS.items()) for k in (0, 1))
-STYLE = "\n".join([
-    f":root {{ color-scheme: light dark; {LIGHT}; }}",
-    f"@media (prefers-color-scheme: dark) {{ :root {{ {DARK}; }} }}",
-    'svg { font: 12px system-ui, "DejaVu Sans", sans-serif; }',
-    *(f"svg .{name}, b.{name} {{ {text}; }}" for name, text in CLASSES.items()), "",
-])  # fmt: skip
 WIDE, SIDE = 360, 12  # units of a chart, and its margins
 MONO = 7.3  # units per letter; all have the same width
 MARK, GAP = 15, 8  # heights of marks below a name, and between rows

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from html import escape
+from pathlib import Path
 from statistics import fmean
 
 from perf import draw
@@ -17,48 +18,7 @@ from perf.text import duration, mean_std, plain, span, tick
 POINTS = 6000  # dots in all kappa-error diagrams together, at most
 NONE = "\u2013"  # in place of a missing number
 LEAST_SECONDS = 1e-6  # lower limit of the logarithmic axis
-STYLE = f"""{draw.STYLE}* {{ box-sizing: border-box; }}
-body {{ margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
-  overflow-wrap: anywhere; }}
-header, main {{ max-width: 76rem; margin: 0 auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.6rem; line-height: 1.25; }}
-h2 {{ margin-top: 2.5rem; padding-top: 0.75rem; border-top: 1px solid var(--rule); }}
-p, ul, dl {{ max-width: 46rem; margin: 0.5rem 0; }}
-.meaning, pre {{ padding: 0.75rem 1rem; background: var(--sheet); }}
-.quiet, figcaption, caption {{ color: var(--quiet); font-size: 0.875rem; }}
-nav a {{ color: var(--accent); margin-right: 1rem; display: inline-block; padding: 0.2rem 0; }}
-.beside, .panels {{ display: grid; gap: 1rem 2rem; align-items: start; }}
-.beside > * {{ min-width: 0; }}
-@media (min-width: 68rem) {{ .beside {{ grid-template-columns: minmax(0, 1fr) 26rem; }} }}
-.panels {{ grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }}
-figure {{ margin: 0.5rem 0; max-width: 26rem; min-width: 0; }}
-.scroll {{ overflow-x: auto; margin: 0.5rem 0; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }}
-caption {{ text-align: left; padding-bottom: 0.4rem; }}
-caption span {{ display: block; position: sticky; left: 0; width: fit-content;
-  max-width: min(46rem, 100vw - 2rem); }}
-th, td {{ padding: 0.3rem 0.5rem; border-bottom: 1px solid var(--rule); text-align: right;
-  vertical-align: top; white-space: nowrap; overflow-wrap: normal; }}
-thead th {{ vertical-align: bottom; white-space: normal; }}
-th:first-child, .words {{ text-align: left; }}
-tbody th {{ font-weight: 400; white-space: normal; overflow-wrap: break-word; min-width: 7rem;
-  max-width: 24rem; }}
-tr.best > * {{ font-weight: 700; }}
-tr.base > * {{ color: var(--quiet); }}
-td.words {{ white-space: normal; min-width: 8rem; overflow-wrap: anywhere; }}
-.matrix td, .matrix thead th + th {{ text-align: center; }}
-.matrix td span {{ display: block; font-size: 0.8rem; }}
-.good {{ background: var(--good); }}
-.bad {{ background: var(--bad); }}
-.matrix td.apart {{ font-weight: 700; outline: 2px solid var(--ink); outline-offset: -3px; }}
-pre {{ white-space: pre-wrap; font-size: 0.875rem; }}
-pre span {{ display: inline-block; max-width: 100%; }}
-dt {{ font-weight: 600; }}
-.legend {{ list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem;
-  max-width: none; }}
-svg {{ display: block; width: 100%; height: auto; }}
-"""
+STYLE = draw.STYLE + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 WORDS = ' class="words"'  # of a cell that is no number
 HEAD = """<!DOCTYPE html>
 <html lang="en">
