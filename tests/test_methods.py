@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -108,12 +107,6 @@ def test_value(text):
     assert value == expected and type(value) is type(expected)
 
 
-def test_scale_is_that_of_the_method_or_of_its_base():
-    assert methods.scale("psvm", {}) == "minmax" and methods.scale("bagging", {}) == "none"
-    assert methods.scale("bagging", {"base": "psvm"}) == "minmax"
-    assert methods.scale("bagging", {"base": "stump"}) == "none"
-
-
 # -- building --------------------------------------------------------------------------------------
 
 
@@ -167,24 +160,6 @@ def test_wrong_names(command, params, text):
         methods.build(command, params, 0, 2)
 
 
-def test_rules_in_words_are_read_by_the_solver(monkeypatch):
-    """A rule is a text that the function `satisfies` of the solver's file reads."""
-    asked = []
-
-    def satisfies(value, rule):
-        asked.append((value, rule))
-        return value == "twig"
-
-    monkeypatch.setattr(
-        AdaBoost, "_param_rules", {**AdaBoost._param_rules, "base": "'twig' or an object"}
-    )
-    monkeypatch.setattr(import_module("solvers.adaboost_nc"), "satisfies", satisfies, raising=False)
-    assert methods.build("adaboost", {"base": "twig"}, 0, 2).base == "twig"
-    assert asked == [("twig", "'twig' or an object")]
-    with pytest.raises(ValueError, match="AdaBoost: base must be 'twig' or an object, got 'tree'"):
-        methods.build("adaboost", {"base": "tree"}, 0, 2)
-
-
 # -- what a model is -------------------------------------------------------------------------------
 
 
@@ -236,16 +211,6 @@ def test_files_are_read_whatever_is_inside(command, params, names, classes, tmp_
     loaded, found = methods.load(tmp_path / "m.npz")
     assert found == names[classes - 2] and loaded.notes_ == {"a": 1} and type(loaded) is type(model)
     assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
-
-
-def test_classes_that_are_not_among_the_methods(tmp_path):
-    class Oracle(PSVM):
-        pass
-
-    X, y = rows(2)
-    model_file.save(Oracle().fit(X, y), tmp_path / "m.npz")
-    with pytest.raises(ValueError, match="it holds a Oracle; use load"):
-        methods.load(tmp_path / "m.npz")
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
