@@ -2,12 +2,13 @@
 
     svg = figure([[Panel("sonar", "rows", "seconds", {"ours": [(10, 1.0), (20, 2.1)]})]])
     svg = picture(record)             what --plot shows, from a record of perf/study/pictures.py
-    svg = row_chart(title, ...)       a chart inside report.html, whose style sheet colours it
+    svg = row_chart(title, ...)       a chart inside report.html, coloured by its style sheet
+    svg = standalone(svg)             such a chart as a file, light or dark as the reader prefers
     as_matplotlib(svg).savefig(...)   a drawing as .png or .pdf
 
 Curves differ in colour, dashes and marker, so that a grey print can be read. The legend stands
-beside the panels. Charts of report.html are WIDE units wide, as a phone is: names stand above
-their marks and are broken into lines.
+beside the panels. Charts are WIDE units wide, as a phone is: names stand above their marks and are
+broken into lines.
 """
 
 import bisect
@@ -18,6 +19,7 @@ import statistics
 import textwrap
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -315,29 +317,43 @@ def need_matplotlib():
 def as_matplotlib(svg):
     """Return the matplotlib Figure of an SVG that `figure` or `picture` has drawn."""
     new_figure, root = need_matplotlib(), ElementTree.fromstring(svg)
-    width, height = float(root.get("width")), float(root.get("height"))
-    drawn = new_figure(figsize=(width / 100, height / 100))  # a pixel is 0.01 inch, 0.72 points
+    size = float(root.get("width")), float(root.get("height"))
+    drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # a pixel is 0.01 inch, 0.72 points
     axes = drawn.add_axes((0, 0, 1, 1))
+    width, height = map(float, root.get("viewBox").split()[2:])
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     for group in (root, *root.findall("{*}g")):
         for element in group:
-            given = {"fill-opacity": group.get("fill-opacity", 1)} | element.attrib
-            _add_artist(axes, element.tag.partition("}")[2], given, element.text)
+            tag = element.tag.partition("}")[2]
+            if tag not in ("g", "style", "title"):
+                given = group.attrib | _declarations(group) | _declarations(element)
+                given |= element.attrib
+                _add_artist(axes, tag, given, element.text, 0.72 * size[0] / width)
     return drawn
 
 
-def _add_artist(axes, tag, given, text):
-    """Add one element of SVG to matplotlib's axes."""
+def _declarations(element):
+    """CSS declarations of the classes of an element, in light colours."""
+    found = {}
+    for name in element.get("class", "").split():
+        found |= dict(line.split(": ") for line in CLASSES.get(name, "").split("; ") if line)
+    return {key: re.sub(r"var\(--(\w+)\)", lambda name: COLOURS[name[1]], value)
+            for key, value in found.items()}  # fmt: skip
+
+
+def _add_artist(axes, tag, given, text, unit):
+    """Add one element of SVG to matplotlib's axes; a pixel of it has `unit` points."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    if tag == "g":
-        return
+    given = {k: given["color"] if v == "currentColor" else v for k, v in given.items()}
     if tag == "text":
-        side = {"start": "left", "middle": "center", "end": "right"}[given["text-anchor"]]
-        how = {"ha": side, "fontsize": 0.72 * SIZE, "rotation_mode": "anchor"}
-        how["rotation"] = 90 * ("transform" in given)
+        anchor = given.get("text-anchor", "start")
+        how = {"ha": {"start": "left", "middle": "center", "end": "right"}[anchor]}
+        how |= {"fontsize": unit * SIZE, "rotation_mode": "anchor"}
+        how |= {"rotation": 90 * ("transform" in given), "color": given.get("fill", "black")}
+        how |= {"family": "monospace"} if "font-family" in given else {}
         axes.text(float(given["x"]), float(given["y"]), text or "", parse_math=False, **how)
         return
     number = {key: float(value) for key, value in given.items() if key in NUMBERS}
@@ -350,10 +366,11 @@ def _add_artist(axes, tag, given, text):
     pixels = number.get("stroke-width", 1.0)
     dashes = [float(size) / pixels for size in given.get("stroke-dasharray", "").split()]
     fill = given.get("fill", "none" if tag in ("line", "path") else "black")
-    alpha = float(given["fill-opacity"])
-    look = {"facecolor": fill if fill == "none" else (fill, alpha), "linewidth": 0.72 * pixels}
+    alpha = float(given.get("fill-opacity", 1))
+    look = {"facecolor": fill if fill == "none" else (fill, alpha), "linewidth": unit * pixels}
     look |= {"linestyle": (0, dashes) if dashes else "-", "edgecolor": given.get("stroke", "none")}
-    axes.add_patch(PathPatch(path, **look))
+    look |= {"alpha": float(given["opacity"])} if "opacity" in given else {}
+    axes.add_patch(PathPatch(path, capstyle=given.get("stroke-linecap", "butt"), **look))
 
 
 NUMBERS = {"x", "y", "width", "height", "x1", "y1", "x2", "y2", "cx", "cy", "r", "stroke-width"}
@@ -368,6 +385,7 @@ def _outline(tag, given, number):
         a, b = x + number["width"], y + number["height"]
         return [[(x, y), (a, y), (a, b), (x, b), (x, y)]]
     lines = [given["points"]] if "points" in given else given["d"].split("M")[1:]
+    lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # dots
     found = [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
     return [list(zip(line[::2], line[1::2], strict=True)) for line in found]
 
@@ -377,6 +395,7 @@ def _outline(tag, given, number):
 LEAST_GAP = 1e-16  # smaller gaps are rounding, and drawn here
 CURVES = {"train": "training rows", "test": "test rows"}
 NAME = 48  # letters of a name in a picture
+MOST_PAIRS = 500  # of members that are drawn per method
 
 
 def picture(record):
@@ -562,7 +581,21 @@ def _border(sides, axes, half):
     return lines
 
 
+def _kappa_error(record):
+    """Kappa-error diagram of several methods, with their names below."""
+    clouds, names = [], list(record["clouds"])
+    for k, (name, (kappas, errors)) in enumerate(record["clouds"].items()):
+        pairs = [(kappa, 100 * error) for kappa, error in zip(kappas, errors, strict=True)]
+        centre = statistics.fmean(kappas), 100 * statistics.fmean(errors)
+        few = pairs[:: -(-len(pairs) // MOST_PAIRS)]
+        clouds.append(Cloud(k, few, centre, 100 * record["errors"][name]))
+    title = f"Kappa-error diagram, {abbreviate(record['data'], NAME)}"
+    return standalone(kappa_error_chart(title, clouds, names))
+
+
 PICTURES = {
+    "changes": lambda record: standalone(changes(record)),
+    "kappa-error": _kappa_error,
     "convergence": _convergence,
     "members": _members,
     "margins": _margins,
@@ -571,16 +604,20 @@ PICTURES = {
 }
 
 
-# -- charts of report.html -------------------------------------------------------------------------
+# -- charts ----------------------------------------------------------------------------------------
 
+STYLE = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
+COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # by day
+CLASSES = dict(re.findall(r"\.(\w+) \{ (.*); \}", STYLE))  # {class: declarations}
+HUES = 8  # colours h0, h1, ... of methods
 WIDE, SIDE = 360, 12  # units of a chart, and its margins
 MONO = 7.3  # units per letter; all have the same width
 MARK, GAP = 15, 8  # heights of marks below a name, and between rows
 FOOT = 38  # height of the numbers and the label of an axis
 FEW = 30  # Fewer dots are drawn larger.
 TICKS = 5  # numbers at most on an axis
-HUES = 8  # colours, which the style sheet calls h0, h1, ...
 FRAME, HIGH = 46, 280  # of a kappa-error diagram: margin beside its axis, and height of its frame
+ENLARGED = 1.5  # pixels per unit of a chart that is a file
 
 
 class Row(NamedTuple):
@@ -642,13 +679,28 @@ def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), bracke
     return _chart(title, [ground, *_axis(x, y, label, form), *elements], y + FOOT)
 
 
+def changes(document):
+    """Draw the answers to the questions of a comparison: changes and their intervals."""
+    rows, several = [], len({answer["data"] for answer in document["questions"]}) > 1
+    for answer in document["questions"]:
+        values = [answer[key] for key in ("change", "low", "high")]
+        if None not in values:
+            name = f"{answer['data']}: " * several + answer["question"]
+            kind = "base" if answer["verdict"] == "undecided" else "dot"
+            points = [100 * value for value in values]
+            rows.append(Row(name, answer["verdict"], *points, kind=kind))
+    better = "minus" if document["less_is_better"] else "plus"
+    label = f"change of the {document['title']} in points, {better} is better"
+    return row_chart("Changes by diversity, with their intervals", label, rows, line=(0.0,))
+
+
 def _row(row, x, y):
-    """The marks of a row."""
+    """Marks of a row."""
     elements = []
     if row.low is not None:
         low, high = x.at(row.low), x.at(row.high)
-        ends = "".join(f"M{at:.1f} {y - 4:.1f}v8" for at in (low, high))
-        elements.append(f'<path class="bar" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>')
+        bars = [[(at, y - 4), (at, y + 4)] for at in (low, high)]
+        elements.append(_path([[(low, y), (high, y)], *bars], 'class="bar"'))
     if row.dots:
         elements.append(_specks([(x.at(value), y) for value in row.dots], "some"))
     if row.at is None:
@@ -660,9 +712,9 @@ def _row(row, x, y):
     return [*elements, f'<circle class="{row.kind}" cx="{at:.1f}" cy="{y:.1f}" r="4.5"/>']
 
 
-def kappa_error_chart(title, clouds):
+def kappa_error_chart(title, clouds, names=()):
     """Draw a kappa-error diagram: a dot per pair of members, a ring at their mean, and at the end
-    of a stem a bar with the ensemble's number at its own error."""
+    of a stem a bar with the ensemble's number at its own error; below, the title and the names."""
     kappas = [k for cloud in clouds for k, _ in (*cloud.points, cloud.centre)]
     errors = [e for c in clouds for e in (c.own, *(error for _, error in (c.centre, *c.points)))]
     x = Scale(*limits([*kappas, 1.0], False), FRAME, WIDE - SIDE, False)
@@ -678,14 +730,20 @@ def kappa_error_chart(title, clouds):
     taken = []
     for cloud in clouds:
         at, middle, own = x.at(cloud.centre[0]), y.at(cloud.centre[1]), y.at(cloud.own)
-        elements.append(f'<g class="h{cloud.number % HUES}"><path class="own" d="M{at:.1f} '
-                        f'{middle:.1f}V{own:.1f}M{at - 9:.1f} {own:.1f}h18"/><circle class="ring" '
-                        f'cx="{at:.1f}" cy="{middle:.1f}" r="4.5"/></g>')  # fmt: skip
+        stem = _path([[(at, middle), (at, own)], [(at - 9, own), (at + 9, own)]], 'class="own"')
+        ring = f'<circle class="ring" cx="{at:.1f}" cy="{middle:.1f}" r="4.5"/>'
+        elements.append(f'<g class="h{cloud.number % HUES}">{stem}{ring}</g>')
         taken.append(_free(at, own, taken))
     for cloud, (at, place) in zip(clouds, taken, strict=True):
         look = f'class="m b halo h{cloud.number % HUES}"'
         elements.append(_text(at, place, f"{cloud.number + 1}", look))
-    return _chart(title, elements, y.start + FOOT)
+    height = y.start + FOOT
+    for k, name in enumerate([title, *names] if names else []):
+        look = f'class="n b halo h{(k - 1) % HUES}"' if k else 'class="n"'
+        for line in broken_lines(f"{k} {name}" if k else title, int((WIDE - 2 * SIDE) / MONO)):
+            elements.append(_text(SIDE, height + 12, line, look))
+            height += LINE
+    return _chart(title, elements, height + 4 * bool(names))
 
 
 def _free(x, y, taken):
@@ -740,3 +798,13 @@ def _specks(points, kind):
 def _chart(title, elements, height):
     head = f'<svg role="img" viewBox="0 0 {WIDE} {height:.0f}">'
     return "".join([head, f"<title>{escape(plain(title))}</title>", *elements, "</svg>"])
+
+
+def standalone(chart):
+    """Return a chart as a file of its own, with its size, its style and a ground."""
+    head, _, inside = chart.partition(">")
+    width, height = head.rstrip('"').split()[-2:]
+    size = f'width="{ENLARGED * int(width):.0f}" height="{ENLARGED * int(height):.0f}"'
+    ground = f'<rect class="ground" width="{width}" height="{height}"/>'
+    head = f'{head} xmlns="http://www.w3.org/2000/svg" {size}>\n<style>\n{STYLE}</style>'
+    return f"{head}\n{ground}{inside}\n"

@@ -1,5 +1,6 @@
 """Tests for compare.py, workers.py and tables.py of perf/study/, and `cli.py compare`."""
 
+import contextlib
 import csv
 import itertools
 import json
@@ -30,7 +31,7 @@ pandas = pytest.importorskip("pandas")
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = "psvm,stump-vote,bagging:n_estimators=3"
-KILLS = 20
+KILLS = 12
 
 
 def words(*argv):
@@ -121,14 +122,14 @@ def test_values_are_written_as_they_are_read(value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("exm", "'exm' is no method; did you mean exrm?"),
-        ("", "'' is no method"),
-        ("exrm,p=1", "'p=1' stands after no colon; write exrm:p=1"),
-        ("p=1", "'p=1' stands after no colon; write METHOD:p=1"),
-        ("exrm:lamb=1", "'lamb=1' is no parameter of exrm; did you mean lam?"),
-        ("exrm:", "'' is no parameter of exrm"),
-        ("exrm:lam", "'lam' is no parameter of exrm"),
-        ("exrm:random_state=1", "'random_state=1' is no parameter of exrm"),
+        ("exm", "unknown method 'exm'. Did you mean 'exrm'?"),
+        ("", "unknown method ''"),
+        ("exrm,p=1", "'p=1' must follow a colon; write, say, exrm:p=1"),
+        ("p=1", "'p=1' must follow a colon; write, say, METHOD:p=1"),
+        ("exrm:lamb=1", "unknown parameter 'lamb=1' of exrm. Did you mean 'lam'?"),
+        ("exrm:", "unknown parameter '' of exrm"),
+        ("exrm:lam", "unknown parameter 'lam' of exrm"),
+        ("exrm:random_state=1", "unknown parameter 'random_state=1' of exrm"),
         ("exrm:lam=-1", "ExRM: lam must be a finite number > 0, got -1"),
         ("exrm:p=", "ExRM: p must be"),
     ],
@@ -274,27 +275,26 @@ def test_grids():
 
 
 def test_kills_at_random_moments_change_nothing(tmp_path):
-    """Five of the twenty kills come before a run has written, the others at any moment after."""
+    """Every fourth kill comes at a random time, the others after a random number of bytes."""
     data = "gaussians:60,gaussians:80"
     argv = ["--data", data, "--methods", "psvm,stump-vote", "--trials", "300"]
-    begin, process = time.monotonic(), start(*argv, "--out", tmp_path / "whole")
-    wait_for(lambda: size(tmp_path / "whole") > 0, process)
-    middle = time.monotonic()
-    assert process.communicate() and process.returncode == 0
-    startup, work = middle - begin, time.monotonic() - middle
+    begin = time.monotonic()
+    assert run(*argv, "--out", tmp_path / "whole").returncode == 0
+    seconds, total = time.monotonic() - begin, size(tmp_path / "whole")
 
-    torn, rng = tmp_path / "torn", random.Random(0)
+    torn, rng, codes = tmp_path / "torn", random.Random(0), []
     for kill in range(KILLS):
-        before, process = size(torn), start(*argv, "--out", torn)
+        goal, process = size(torn) + rng.randrange(total // KILLS), start(*argv, "--out", torn)
         if kill % 4:
-            wait_for(lambda before=before: size(torn) > before, process)
-            time.sleep(rng.uniform(0.0, work / KILLS))
+            wait_for(lambda goal=goal: size(torn) > goal, process)
         else:
-            time.sleep(rng.uniform(0.0, startup))
-        os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(rng.uniform(0.0, seconds / 2))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    assert 15 < len(kept(torn)) < 1200
+        codes.append(process.returncode)
+    assert codes.count(-signal.SIGKILL) >= KILLS // 2  # others had nothing left to do
+    assert size(torn) > 0
 
     last = run(*argv, "--out", torn)
     assert last.returncode == 0
@@ -312,7 +312,7 @@ def test_processes_give_the_same_numbers(tmp_path, three_sets):
     assert by_key(kept(tmp_path)) == by_key(kept(folder))
 
     def timeless(text):  # and with columns of any width, which times have too
-        return re.sub(r"\S+ m?s\b|\bQuickest.*", "", text, flags=re.S).split()
+        return re.sub(r"\S+ m?s\b|\bFastest.*", "", text, flags=re.S).split()
 
     assert timeless(done.stdout) == timeless(text)
 
@@ -375,7 +375,7 @@ def test_a_lost_worker_ends_the_run(tmp_path):
     os.kill(workers[0], signal.SIGKILL)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2 and out == "" and len(err.splitlines()) == 1
-    assert "a worker process ended (signal 9) in trial" in err and "the same command goes" in err
+    assert "a worker process died" in err and "rerun the same command" in err
     assert kept(tmp_path)
     assert not any(map(alive, workers))
 
@@ -419,30 +419,6 @@ def test_a_second_run_on_the_same_folder_is_refused(tmp_path, capsys):
         assert main(*argv) == 2
     assert "is being written by another run" in capsys.readouterr().err
     assert main(*argv) == 0
-
-
-def test_the_time_left_is_that_of_the_cells_left():
-    cells = compare.plan(["sonar", "heart"], methods.parse("psvm,bagging"), {"trials": 10})
-    clock = workers.Clock(cells, jobs=2)
-    slow = {"psvm": 0.1, "bagging": 30.0}
-
-    def record(cell, extra=0.0):
-        spec = {"data": cell.spec.data, "method": cell.spec.method, "params": cell.spec.params}
-        times = {"cell_seconds": slow[cell.spec.method] + extra, "compile_seconds": extra}
-        return {"spec": spec, **times}
-
-    for cell in cells[:2]:  # on sonar; heart has 270 rows, not 208, and is to take longer
-        clock.tick(record(cell, extra=5.0))
-    expected = (9 + 10 * 270 / 208) * 30.1 / 2
-    assert clock.left() == pytest.approx(expected)
-    for cell in cells[2:20]:
-        clock.tick(record(cell))
-    assert clock.left() == pytest.approx(10 * 30.1 / 2)
-    for cell in cells[20:39]:
-        clock.tick(record(cell))
-    assert clock.left() == pytest.approx(30.0)  # one cell, hence one process
-    clock.tick(record(cells[39]))
-    assert clock.left() == 0
 
 
 # -- tables ----------------------------------------------------------------------------------------

@@ -28,6 +28,18 @@ def example(kind, long=False):
         "margins": {key: np.sort(rows[0]).tolist() for key, rows in two.items()}
         | {"at": np.linspace(-1, 1, 20).tolist(), "scaled": True},
     }
+    if kind == "changes":
+        answer = {
+            "data": record["data"],
+            "question": "forest " * (9 if long else 1),
+            "change": -0.1,
+        }
+        more = {"low": -0.2, "high": 0.05, "verdict": "undecided"}
+        document = {"questions": [answer | more] * 2, "title": "error", "less_is_better": True}
+        return record | document
+    if kind == "kappa-error":
+        clouds = {f"{k} " * (40 if long else 1): rng.random((2, 30)).tolist() for k in range(3)}
+        return record | {"clouds": clouds, "errors": dict.fromkeys(clouds, 0.1)}
     if kind in runs:
         return record | {"runs": [runs[kind]] * 3}
     if kind == "time":
@@ -87,7 +99,7 @@ def test_bands_are_means_and_deviations():
 
 
 @pytest.mark.parametrize("long", [False, True])
-@pytest.mark.parametrize("kind", [*draw.PICTURES, "lam"])
+@pytest.mark.parametrize("kind", [*list(draw.PICTURES)[2:], "lam"])
 def test_nothing_is_cut_and_curves_differ_in_grey_print(kind, long):
     svg = ElementTree.fromstring(draw.picture(json.loads(json.dumps(example(kind, long)))))
     width, height = float(svg.get("width")), float(svg.get("height"))
@@ -173,18 +185,38 @@ def test_matplotlib_draws_the_same():
         drawn, root = draw.as_matplotlib(svg), ElementTree.fromstring(svg)
         words = [text.text or "" for text in root.findall("{*}text")]
         assert [text.get_text() for text in drawn.axes[0].texts] == words
-        shapes = [e for e in root.iter() if e.tag.partition("}")[2] not in ("svg", "g", "text")]
+        others = ("svg", "g", "text", "style", "title")
+        shapes = [e for e in root.iter() if e.tag.partition("}")[2] not in others]
         assert len(drawn.axes[0].patches) == len(shapes)
         file = io.BytesIO()
         drawn.savefig(file, dpi=100)
         pixels = (255 * image.imread(io.BytesIO(file.getvalue()), format="png")).round()
         assert pixels.shape[:2] == (float(root.get("height")), float(root.get("width")))
-        circles = root.findall("{*}circle") or root.findall("{*}g/{*}circle")
-        x, y = (round(float(circles[-1].get(key))) for key in ("cx", "cy"))
-        assert pixels[y, x, :3].min() <= 130 and pixels[2, 2, :3].min() == 255
+        circle = (root.findall("{*}circle") or root.findall("{*}g/{*}circle"))[-1]
+        scale = float(root.get("width")) / float(root.get("viewBox").split()[2])
+        x, y, r = (float(circle.get(key)) for key in ("cx", "cy", "r"))
+        x = x - r if kind in ("changes", "kappa-error") else x  # rings
+        assert pixels[round(scale * y), round(scale * x), :3].min() <= 130
+        assert pixels[2, 2, :3].min() == 255
 
 
-# -- charts of report.html -------------------------------------------------------------------------
+# -- charts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("kind", ["changes", "kappa-error"])
+def test_charts_as_files(kind, long):
+    """They have their size and their colours, by day and by night, and no word is cut."""
+    svg = draw.picture(example(kind, long))
+    root = ElementTree.fromstring(svg)
+    width, height = map(float, root.get("viewBox").split()[2:])
+    assert float(root.get("width")) == draw.ENLARGED * width == draw.ENLARGED * draw.WIDE
+    for text in root.findall("{*}text"):
+        assert len(text.text) * draw.MONO <= width and 0 < float(text.get("y")) <= height
+    names = {name for element in root.iter() for name in element.get("class", "").split()}
+    assert names <= set(draw.CLASSES) and "prefers-color-scheme: dark" in svg
+    used = set(re.findall(r"var\(--(\w+)\)", svg))
+    assert used <= set(draw.COLOURS) and "url(" not in svg
 
 
 def test_numbers_in_a_diagram_do_not_cover_each_other():

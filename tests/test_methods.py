@@ -2,7 +2,8 @@
 
 import inspect
 import json
-from importlib import import_module
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from solvers.exrm import PSVM, ExRM
 from solvers.multiclass import OneVsRest
 
 CLASSES = ["a", "b", "c"]
+RULES = "_param_rules"  # attribute of a class, {parameter: rule in words}
 
 
 def rows(classes, n=60):
@@ -27,14 +29,54 @@ def rows(classes, n=60):
 # -- parameters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", METHODS)
-def test_parameters_are_the_signature(command):
-    file, name, _ = METHODS[command]
-    init = inspect.signature(getattr(import_module(f"solvers.{file}"), name).__init__)
-    expected = {p.name: p.default for p in init.parameters.values() if p.name != "self"}
-    summary, defaults, texts = methods.describe(command)
-    assert defaults == expected
-    assert summary and set(texts) >= set(defaults)
+def metavar(rule):
+    """Type of the values that a rule, or the type in a docstring, allows."""
+    words, texts = set(re.findall(r"\w+", rule)), {"integer", "int", "number", "float", "share"}
+    if words & {"True", "bool"}:
+        return "BOOL"
+    if words & texts:
+        whole, real = words & {"integer", "int"}, words & {"number", "float", "share"}
+        return "VALUE" if whole and real or "'" in rule else "INT" if whole else "FLOAT"
+    return "NAME" if "'" in rule and "object" not in rule else "VALUE"
+
+
+def declared(cls):
+    """Summary and parameters of a class, from its signature, its rules and its docstrings.
+
+    A text that the docstring leaves out is taken from that of its base class.
+    """
+    texts, rules = {}, {}
+    for part in (one for one in cls.__mro__ if one.__doc__ and "Parameters" in one.__doc__):
+        for entry in re.finditer(r"^(\w+) : (.+)((?:\n    .+)+)", inspect.getdoc(part), re.M):
+            kind = entry[2].replace('"', "")
+            texts.setdefault(entry[1], f"{' '.join(entry[3].split())} [{kind}]")
+            rules.setdefault(entry[1], entry[2])
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    for one in reversed(cls.__mro__):
+        rules |= vars(one).get(RULES, {})
+    values = {one.name: [metavar(rules.get(one.name, "")), one.default, texts[one.name]]
+              for one in parameters}  # fmt: skip
+    return {"summary": cls.__doc__.partition("\n")[0], "parameters": values}
+
+
+def written():
+    """Text of perf/study/parameters.json."""
+    classes = {name: methods.class_of(known[1]) for name, known in methods.KNOWN.items()}
+    lines = []
+    for name, cls in classes.items():
+        found = declared(cls)
+        each = [
+            f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in found["parameters"].items()
+        ]
+        head = f'"{name}": {{"summary": {json.dumps(found["summary"])}, "parameters": {{'
+        lines.append("\n".join([head, ",\n".join(each), " }}"]))
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def test_declared_parameters_are_those_of_the_classes():
+    """Names, defaults, types and texts; `python -m tests.test_methods --write` writes them anew."""
+    text = methods.PARAMETERS.read_text(encoding="utf-8")
+    assert text == written(), "run python -m tests.test_methods --write"
 
 
 def test_lists_of_numbers():
@@ -53,7 +95,7 @@ def test_choices_of_several_parameters():
     assert title == "bagging:perturb=max_depth=2+4+criterion=gini,noise=0.5"
     assert methods.parse(title) == given
     for wrong in ("gini", "max_depth=", "=3", "max_depth=2,,criterion=gini"):
-        with pytest.raises(ValueError, match="is no list of values .*; write KEY=VALUE,VALUE"):
+        with pytest.raises(ValueError, match="must be written KEY=VALUE,VALUE,.*, got"):
             methods.choices(wrong)
 
 
@@ -63,12 +105,6 @@ def test_value(text):
     expected = known[text.lower()] if text.lower() in known else json.loads(text)
     value = methods.value(text)
     assert value == expected and type(value) is type(expected)
-
-
-def test_scale_is_that_of_the_method_or_of_its_base():
-    assert methods.scale("psvm", {}) == "minmax" and methods.scale("bagging", {}) == "none"
-    assert methods.scale("bagging", {"base": "psvm"}) == "minmax"
-    assert methods.scale("bagging", {"base": "stump"}) == "none"
 
 
 # -- building --------------------------------------------------------------------------------------
@@ -124,24 +160,6 @@ def test_wrong_names(command, params, text):
         methods.build(command, params, 0, 2)
 
 
-def test_rules_in_words_are_read_by_the_solver(monkeypatch):
-    """A rule is a text that the function `satisfies` of the solver's file reads."""
-    asked = []
-
-    def satisfies(value, rule):
-        asked.append((value, rule))
-        return value == "twig"
-
-    monkeypatch.setattr(
-        AdaBoost, "_param_rules", {**AdaBoost._param_rules, "base": "'twig' or an object"}
-    )
-    monkeypatch.setattr(import_module("solvers.adaboost_nc"), "satisfies", satisfies, raising=False)
-    assert methods.build("adaboost", {"base": "twig"}, 0, 2).base == "twig"
-    assert asked == [("twig", "'twig' or an object")]
-    with pytest.raises(ValueError, match="AdaBoost: base must be 'twig' or an object, got 'tree'"):
-        methods.build("adaboost", {"base": "tree"}, 0, 2)
-
-
 # -- what a model is -------------------------------------------------------------------------------
 
 
@@ -195,11 +213,5 @@ def test_files_are_read_whatever_is_inside(command, params, names, classes, tmp_
     assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
-def test_classes_that_are_not_among_the_methods(tmp_path):
-    class Oracle(PSVM):
-        pass
-
-    X, y = rows(2)
-    model_file.save(Oracle().fit(X, y), tmp_path / "m.npz")
-    with pytest.raises(ValueError, match="it holds a Oracle; use load"):
-        methods.load(tmp_path / "m.npz")
+if __name__ == "__main__" and "--write" in sys.argv:
+    methods.PARAMETERS.write_text(written(), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import sys
 import warnings
 
@@ -17,7 +16,6 @@ from perf.study import experiment, methods, pictures
 from perf.study.experiment import Spec
 from solvers import METHODS
 from solvers.bagging import Bagging
-from solvers.diversity import kappa_error_figure
 from solvers.exrm import ExRM
 
 pytest.importorskip("matplotlib")
@@ -60,11 +58,8 @@ def test_every_method_has_pictures_of_its_parameters(command):
 
 
 def test_kinds_that_look_are_those_that_are_drawn():
-    assert set(pictures.LOOKS) | {"time"} == set(draw.PICTURES) == set(methods.SHOWN)
-
-
-def test_length_of_an_experiment():
-    assert len(Spec("sonar", "exrm")) == 10 and len(Spec("sonar", "exrm", cv=5, trials=3)) == 15
+    kinds = {*pictures.LOOKS, "time", "kappa-error", "changes"}
+    assert kinds == set(draw.PICTURES) == set(methods.SHOWN)
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -250,23 +245,6 @@ def test_time_by_rows():
     assert all(len(some) == 6 and min(some) > 0 for some in seconds)
 
 
-@pytest.mark.parametrize("errors", [None, 0.2])
-def test_kappa_error_diagram_of_many_ensembles(errors):
-    rng, names = np.random.default_rng(0), ["gradient-boosting", "adaboost-nc", "e" * 45]
-    names += [f"ensemble {k}" for k in range(5)]
-    clouds = {name: (rng.random(600), rng.random(600)) for name in names}
-    own = dict.fromkeys(names, errors) if errors else None
-    figure = kappa_error_figure(clouds, "a long title " * 12, own)
-    figure.draw_without_rendering()
-    box = figure.legends[0].get_window_extent()
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
-    assert box.y1 <= figure.axes[0].bbox.y0
-    ends = [line.get_ydata()[-1] for line in figure.axes[0].lines if len(line.get_ydata())]
-    assert ends == ([errors] * len(names) if errors else [])
-    marks = {tuple(dots.get_paths()[0].vertices.ravel()) for dots in figure.axes[0].collections}
-    assert len(marks) == len(names)
-
-
 # -- the command line ------------------------------------------------------------------------------
 
 
@@ -277,7 +255,7 @@ def test_every_method_draws_its_first_picture(command, tmp_path, capsys):
     assert cli.main([*argv, "--json", str(document)]) == 0
     out, err = capsys.readouterr()
     kind = methods.PICTURES[command][0]
-    assert err == "" and f"{methods.shown(kind)}, written to" in " ".join(out.split())
+    assert err == "" and f"{methods.figure_caption(kind)}, written to" in " ".join(out.split())
     assert str(path) in out and path.read_text().startswith("<svg")
     picture = json.loads(document.read_text())["picture"]
     assert picture["kind"] == kind and path.read_text() == draw.picture(picture)
@@ -324,28 +302,3 @@ def test_without_matplotlib_no_method_is_trained(monkeypatch, capsys, tmp_path):
     err = capsys.readouterr().err
     assert err.startswith("cli.py: error: .png and .pdf need matplotlib: pip install matplotlib")
     assert err.endswith("; .svg needs nothing\n") and err.count("\n") == 1
-
-
-def test_pictures_appear_when_complete(monkeypatch, capsys, tmp_path):
-    path = tmp_path / "old.pdf"
-    path.write_text("old")
-    argv = ["adaboost", "--data", "heart", "--trials", "1", "--plot", str(path)]
-
-    def full(number):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        assert cli.main(argv) == 2
-    assert "No space left" in capsys.readouterr().err
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    assert cli.main(argv) == 0
-    assert path.read_bytes().startswith(b"%PDF") and list(tmp_path.iterdir()) == [path]
-
-
-def test_help_tells_the_kinds(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["adaboost-nc", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    assert "--picture KIND" in out and "[default members (error by the number of" in out
-    assert all(f"{kind} (" in out for kind in methods.PICTURES["adaboost-nc"])

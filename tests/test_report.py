@@ -84,8 +84,8 @@ def test_documents_of_several_methods(records):
     assert result["data"]["notes"] == ["ExRM: something was done"]
     result = report.collect_methods({"drm": other}, [])
     assert result["data"]["notes"] == ["something was done"]
-    text = report.diversity_report(result, "a.png")
-    assert report.diversity_report(json.loads(json.dumps(result)), "a.png") == text
+    text = report.diversity_report(result)
+    assert report.diversity_report(json.loads(json.dumps(result))) == text
 
 
 # -- lines -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_errors_have_something_to_compare_with(records):
         return f"{statistics.mean(values):.{digits}f}", f"{statistics.stdev(values):.{digits}f}"
 
     majority = 100 * statistics.mean(record["majority_error"] for record in records)
-    text = "{} % +- {} (always predicting the larger class: " + f"{majority:.1f} %)"
+    text = "{} % +- {} (always predicting the majority class: " + f"{majority:.1f} %)"
     assert lines["test error"] == text.format(*mean("test_error", 100, 1))
     text = "{} % +- {} (mean of the error of each class)"
     assert lines["balanced error"] == text.format(*mean("balanced_error", 100, 1))
@@ -167,7 +167,7 @@ def test_confusion_is_that_of_all_trials(records):
     rows = [line.split() for line in lines_of(text_of(records))["confusion"].split("\n")]
     assert rows[1] == ["predicted", "1", "2"]
     assert rows[2:] == [["true", "1", *map(str, matrix[0])], ["true", "2", *map(str, matrix[1])]]
-    assert " ".join(rows[0]) == "405 rows, the test rows of the 3 trials together"
+    assert " ".join(rows[0]) == "test rows of all 3 splits (405)"
 
 
 def test_rejected_rows_have_a_column(records):
@@ -192,7 +192,7 @@ def test_ten_classes_fit_and_forty_do_not(records):
     assert "most often c30 as c2 (18), c3 as c5 (12); --json writes the whole matrix" in lines
     assert "c6 (10) and 33 more" in text
     text = text_of(relabelled(records, names, np.diag([9] * 40).tolist()))
-    assert "none in 1080 rows" in lines_of(text)["confusion"]
+    assert "none in test rows of all 3 splits (1080)" in lines_of(text)["confusion"]
 
 
 def test_parameters_of_all_models(records):
@@ -236,16 +236,14 @@ def test_figures_that_are_none(records):
     for number, record in enumerate(records):
         record["facts"] = {"bound": None, "voters": number}
         record["facts"] |= {"late": 7.0} if number == 2 else {}
-    assert lines_of(text_of(records))["figures"] == "bound none, voters 1, late 7"
+    assert lines_of(text_of(records))["statistics"] == "no bound; voters 1; late 7"
 
 
 def test_gaps_may_be_infinite(records):
     """JSON knows no infinity, and its place is empty; the method has a certificate all the same."""
     records[1] |= {"residual": None, "converged": False}
-    gap = " ".join(lines_of(text_of(records))["certified gap"].split("\n"))
-    assert gap.startswith("infinite at most, relative") and gap.endswith(
-        "1 of 3 fits did not converge"
-    )
+    gap = " ".join(lines_of(text_of(records))["duality gap"].split("\n"))
+    assert gap.startswith("infinite (tol 1e-06)") and gap.endswith("1 of 3 fits did not converge")
     for record in records:
         record["certified"] = False
     assert lines_of(text_of(records))["certificate"].startswith(
@@ -257,7 +255,7 @@ def test_first_fits_do_not_spoil_the_time(records):
     """The first fits may compile what the warm-up did not reach: the median is reported."""
     for record, seconds in zip(records, (9.0, 0.0012, 0.0014), strict=True):
         record["fit_seconds"] = seconds
-    assert lines_of(text_of(records))["fit time"].startswith("1.4 ms (median); ")
+    assert lines_of(text_of(records))["fit time"].startswith("1.4 ms (median of 3), plus ")
 
 
 def test_predictions(records):
@@ -278,7 +276,7 @@ def test_predictions(records):
     }  # fmt: skip
     lines = lines_of(report.predict_report(record, "out.csv"))
     assert " ".join(lines["predictions"].split("\n")).endswith("; with probabilities")
-    text = "10.0 % (4 of 40 rows that have labels; always predicting the larger class: 50.0 %)"
+    text = "10.0 % (4 of 40 rows that have labels; always predicting the majority class: 50.0 %)"
     assert " ".join(lines["error"].split("\n")) == text
     assert lines["rejected"].startswith("2 of 50 rows (4.0 %)")
     assert lines["area under ROC"].startswith("0.900 (1: ")

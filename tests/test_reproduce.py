@@ -129,7 +129,7 @@ def test_missing_data_are_listed_and_not_replaced(target, monkeypatch, tmp_path)
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (["reproduce", "exrm-table4"], "did you mean"),
+        (["reproduce", "exrm-table4"], "Did you mean"),
         (["reproduce", "exrm-table1", "--jobs", "0"], "--jobs must be at least 1"),
         (["reproduce"], "required"),
     ],

@@ -43,16 +43,16 @@ MEASURES = {  # of --measure: the field of the records, its title, and -1 where 
 
 
 ONE_TREE = "bagging:n_estimators=1,bootstrap=false"
-DIVERSITY = (  # What --methods diversity asks: in words, a method with diversity and one without.
-    ("ExRM: own samples, not the same rows for all", "exrm:sampling=bootstrap", "exrm"),
-    ("DRM: members pushed apart, mu above 0", "drm", "drm:mu=0"),
-    ("DRM: pushed apart, and own samples", "drm:sampling=bootstrap", "drm:mu=0"),
-    ("AdaBoost.NC: differing rewarded, lam = 2", "adaboost-nc:lam=2", "adaboost-nc:lam=0"),
-    ("AdaBoost.NC: rewarded strongly, lam = 9", "adaboost-nc:lam=9", "adaboost-nc:lam=0"),
-    ("30 trees on random samples, not one tree", "bagging", ONE_TREE),
-    ("random features as well: a random forest", "bagging:max_features=sqrt", "bagging"),
-    ("CqBoost: its vote, not the best stump alone", "cqboost", "stump-vote:how=best"),
-    ("CqBoost: its vote, not equal weights for all", "cqboost", "stump-vote:how=uniform"),
+DIVERSITY = (  # Questions of --methods diversity: text, method with diversity, method without.
+    ("ExRM: bootstrap samples", "exrm:sampling=bootstrap", "exrm"),
+    ("DRM: diversity term, mu > 0", "drm", "drm:mu=0"),
+    ("DRM: diversity term and bootstrap", "drm:sampling=bootstrap", "drm:mu=0"),
+    ("AdaBoost.NC: penalty, lam = 2", "adaboost-nc:lam=2", "adaboost-nc:lam=0"),
+    ("AdaBoost.NC: penalty, lam = 9", "adaboost-nc:lam=9", "adaboost-nc:lam=0"),
+    ("Bagging: 30 trees, not one", "bagging", ONE_TREE),
+    ("Random forest: random features", "bagging:max_features=sqrt", "bagging"),
+    ("CqBoost: vote, not the best stump", "cqboost", "stump-vote:how=best"),
+    ("CqBoost: learned, not equal weights", "cqboost", "stump-vote:how=uniform"),
 )
 
 
@@ -64,15 +64,11 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
     check_jobs(jobs)
     chosen, questions = choose(text)
     cells = plan(data, chosen, splits, read, tune, measure)
-
-    def watch(missing, records):
-        return outputs.countdown(records, len(missing), workers.Clock(missing, jobs), quiet)
-
     with store.Store(folder) as kept:
         try:
-            records = run(cells, kept, jobs, watch)
+            records = run(cells, kept, jobs, quiet)
         except KeyboardInterrupt:
-            hint = f"finished trials are in {folder}, and the same command goes on from there"
+            hint = f"finished trials are in {folder}; rerun the same command to resume"
             raise KeyboardInterrupt(*[hint] if folder else []) from None
         document = {"command": argv} | collect(records, measure, questions)
         if folder:
@@ -134,15 +130,14 @@ def check_jobs(jobs):
         raise ValueError(f"--jobs must be at least 1, got {jobs}")
 
 
-def run(cells, kept, jobs=1, watch=None):
+def run(cells, kept, jobs=1, quiet=True):
     """Compute the cells that are not kept, keep each at once; return the records of all cells.
 
-    `jobs` is a number of processes, or a cluster of Dask: "local:N" or "tcp://HOST:PORT". `watch`
-    gets the missing cells and the generator of their records, and passes these on.
+    `jobs` is a number of processes, or a cluster of Dask: "local:N" or "tcp://HOST:PORT".
     """
     missing = [cell for cell in cells if not kept.has(cell.key)]
     records = (cluster if isinstance(jobs, str) else workers).run(missing, jobs)
-    for record in watch(missing, records) if watch else records:
+    for record in outputs.counted(records, len(missing), quiet):
         kept.add(record)
     records = [kept.records[cell.key] for cell in cells]
     failures = [record["failure"] for record in records if "failure" in record]
@@ -320,8 +315,8 @@ def _across(sets, names, measure):
     }
     return told | {
         "best": whole[best],
-        "friedman": {"variant": "tie-corrected chi-square", "statistic": test.tied_chi_square,
-                     "p": test.tied_p, "freedom": len(whole) - 1},
+        "friedman": {"variant": "tie-corrected chi-square", "statistic": test.statistic,
+                     "p": test.p, "freedom": len(whole) - 1},
         "critical_difference": statistics.nemenyi(len(whole), len(sets), LEVEL),
         "pairs": [[whole[pair.first], whole[pair.second], pair.p, pair.adjusted]
                   for pair in pairs],

@@ -53,7 +53,7 @@ class Spec:
     def __post_init__(self):
         if self.method not in methods.KNOWN:
             known = ", ".join(methods.KNOWN)
-            raise ValueError(f"{self.method!r} is no method; there are {known}")
+            raise ValueError(f"unknown method {self.method!r}. The methods are {known}")
         default = methods.scale(self.method, self.params)
         settled = {"scale": self.scale or default}
         settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials

@@ -1,14 +1,14 @@
 """Pages: the document and the records of a comparison to report.html.
 
-One file without scripts that asks for nothing else: it can be mailed, printed, and read on a
-telephone or in the dark. The pictures are those of perf/draw.py; the same records give the same
-bytes.
+One file without scripts and without links to other files: it can be mailed, printed, and read on
+a telephone or in the dark. perf/draw.py draws the charts. Equal records give equal bytes.
 """
 
 import re
 import shlex
 from collections import Counter
 from html import escape
+from pathlib import Path
 from statistics import fmean
 
 from perf import draw
@@ -16,93 +16,9 @@ from perf.study import experiment, methods, outputs, report, statistics, tables
 from perf.text import duration, mean_std, plain, span, tick
 
 POINTS = 6000  # dots in all kappa-error diagrams together, at most
-NONE = "\u2013"  # where there is no number
-LEAST_SECONDS = 1e-6  # A clock may count less; the logarithm needs more than zero.
-STYLE = """
-:root { color-scheme: light dark; --ground: #ffffff; --ink: #1b1f24; --quiet: #57606a;
-  --rule: #d0d7de; --grid: #e6e9ed; --sheet: #f6f8fa; --accent: #0a58ca; --band: #dce9fb;
-  --good: #d6e8fa; --bad: #fde3cf; --h0: #0072b2; --h1: #b84a00; --h2: #00704f; --h3: #8c3f7a;
-  --h4: #7f6000; --h5: #b3123b; --h6: #4b46c8; --h7: #4f5962; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #14171c; --ink: #e6e9ee; --quiet: #a3adb9; --rule: #454d58; --grid: #2b313a;
-    --sheet: #1c2027; --accent: #7db4ff; --band: #203450; --good: #17395c; --bad: #57300f;
-    --h0: #56b4e9; --h1: #ff9a57; --h2: #2fd6a0; --h3: #e59ad0; --h4: #e0c050; --h5: #ff8fa3;
-    --h6: #b3b8ff; --h7: #ced4da; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
-  overflow-wrap: anywhere; }
-header, main { max-width: 76rem; margin: 0 auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 1.5rem 0 0.5rem; }
-h2 { font-size: 1.25rem; margin: 2.5rem 0 0.5rem; padding-top: 0.75rem;
-  border-top: 1px solid var(--rule); }
-h3 { font-size: 1.05rem; margin: 1.5rem 0 0.5rem; }
-p, ul, dl { max-width: 46rem; margin: 0.5rem 0; }
-.meaning { font-size: 1.05rem; padding: 0.75rem 1rem; background: var(--sheet);
-  border-left: 4px solid var(--accent); }
-.quiet, figcaption, caption { color: var(--quiet); font-size: 0.875rem; }
-nav { margin: 0.75rem 0; }
-nav a { color: var(--accent); margin-right: 1rem; display: inline-block; padding: 0.2rem 0; }
-.beside { display: grid; gap: 1rem 2rem; align-items: start; }
-.beside > * { min-width: 0; }
-@media (min-width: 68rem) { .beside { grid-template-columns: minmax(0, 1fr) 26rem; } }
-.panels { display: grid; gap: 1.5rem 2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
-.panels figure:only-child { max-width: 34rem; }
-figure { margin: 0.5rem 0; max-width: 26rem; min-width: 0; }
-.scroll { overflow-x: auto; margin: 0.5rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
-caption { text-align: left; padding-bottom: 0.4rem; }
-caption span { display: block; position: sticky; left: 0; width: fit-content;
-  max-width: min(46rem, 100vw - 2rem); }
-th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--rule); text-align: right;
-  vertical-align: top; white-space: nowrap; overflow-wrap: normal; }
-thead th { font-weight: 600; vertical-align: bottom; white-space: normal; }
-th:first-child, .words { text-align: left; }
-tbody th { font-weight: 400; white-space: normal; overflow-wrap: break-word; min-width: 7rem;
-  max-width: 24rem; }
-tr.best th, tr.best td { font-weight: 700; }
-tr.base th, tr.base td { color: var(--quiet); }
-td.words { white-space: normal; min-width: 8rem; overflow-wrap: anywhere; }
-.matrix { min-width: min(100%, 34rem); }
-.matrix td { text-align: center; line-height: 1.3; border: 1px solid var(--rule); }
-.matrix td span { display: block; font-size: 0.8rem; }
-.matrix thead th + th { text-align: center; }
-.good { background: var(--good); }
-.bad { background: var(--bad); }
-.matrix td.apart { font-weight: 700; outline: 2px solid var(--ink); outline-offset: -3px; }
-code, pre { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  font-size: 0.875rem; }
-pre { white-space: pre-wrap; background: var(--sheet); padding: 0.75rem 1rem; margin: 0.5rem 0; }
-pre span { display: inline-block; max-width: 100%; }
-dt { font-weight: 600; margin-top: 0.5rem; }
-dd { margin: 0 0 0 1rem; }
-@media (max-width: 40rem) { th, td { padding: 0.3rem 0.4rem; } }
-.legend { list-style: none; padding: 0; margin: 0.75rem 0; display: flex; flex-wrap: wrap;
-  gap: 0.25rem 1.25rem; max-width: none; }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, "DejaVu Sans", sans-serif; }
-svg text { fill: var(--ink); }
-svg .n { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-svg .b { font-weight: 700; }
-svg .e { text-anchor: end; }
-svg .m { text-anchor: middle; }
-svg text.quiet { fill: var(--quiet); font-size: 12px; }
-svg .grid { stroke: var(--grid); }
-svg .axis, svg .zero { stroke: var(--quiet); }
-svg .band { fill: var(--band); }
-svg .clique { stroke: var(--ink); stroke-width: 4; }
-svg .bar { stroke: var(--quiet); stroke-width: 1.6; fill: none; }
-svg .dot { fill: var(--ink); }
-svg .best { fill: var(--accent); }
-svg .base { fill: var(--ground); stroke: var(--quiet); stroke-width: 1.6; }
-svg .some { stroke: var(--quiet); stroke-width: 5; stroke-linecap: round; opacity: 0.6; }
-svg .pair { stroke: currentColor; stroke-width: 4; stroke-linecap: round; opacity: 0.45; }
-svg .few { stroke-width: 7; opacity: 0.8; }
-svg .own { stroke: currentColor; stroke-width: 2.4; fill: none; }
-svg .ring { stroke: currentColor; stroke-width: 2; fill: var(--ground); }
-svg text.halo { fill: currentColor; stroke: var(--ground); stroke-width: 3;
-  paint-order: stroke; stroke-linejoin: round; }
-"""
+NONE = "\u2013"  # in place of a missing number
+LEAST_SECONDS = 1e-6  # lower limit of the logarithmic axis
+STYLE = draw.STYLE + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 WORDS = ' class="words"'  # of a cell that is no number
 HEAD = """<!DOCTYPE html>
 <html lang="en">
@@ -135,9 +51,8 @@ def page(document, records):
     links = [f'<a href="#{key}">{text(words)}</a>' for key, (words, _) in parts.items()]
     body = [f'<section id="{key}">\n<h2>{text(words)}</h2>\n{inside}\n</section>'
             for key, (words, inside) in parts.items()]  # fmt: skip
-    colours = "".join(f".h{k} {{ color: var(--h{k}); }}\n" for k in range(draw.HUES))
     lines = [
-        f"{HEAD}<title>{text(title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n<body>",
+        f"{HEAD}<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
         f"<header>\n<h1>{text(title)}</h1>\n<p>{text(_protocol(document))}</p>",
         f'<nav aria-label="parts of this page">{"".join(links)}</nav>\n</header>\n<main>',
         *body,
@@ -153,7 +68,7 @@ def _title(document):
 
 
 def _protocol(document):
-    """What was measured, and how, on all sets."""
+    """Measure and protocol of all sets."""
     settings, better = document["protocol"], "less" if document["less_is_better"] else "more"
     said = f"The {document['title']} on test rows in %, {better} is better: {report.kind(settings)}"
     if settings["trials"] * (settings["cv"] or 1) > 1:
@@ -176,38 +91,29 @@ def _meaning(document):
 
 
 def _questions(document):
-    """The verdicts of the questions: a table, and the intervals."""
+    """Verdicts of the questions: a table, and the intervals."""
     several = len({answer["data"] for answer in document["questions"]}) > 1
     found = [["question", *["data"] * several, "verdict", "change", "95 % range"]]
-    rows = []
     for answer in document["questions"]:
-        values = [answer[key] for key in ("change", "low", "high")]
-        change, low, high = map(_signed, values)
+        change, low, high = (_signed(answer[key]) for key in ("change", "low", "high"))
         span = NONE if answer["low"] is None else f"{low} to {high}"
-        where = [answer["data"]] if several else []
+        where = [answer["data"]] * several
         found.append([answer["question"], *where, answer["verdict"], change, span])
-        if None not in values:
-            change, low, high = (100 * value for value in values)
-            name = ": ".join([*where, answer["question"]])
-            rows.append(draw.Row(name, answer["verdict"], change, low, high))
-    label = f"change of the {document['title']} in points"
     parts = [_table(found, tables.explained(document), words=(1, 2) if several else (1,))]
-    if rows:
-        drawn = draw.row_chart(
-            "Changes by diversity, with their intervals", label, rows, line=(0.0,)
-        )
-        parts.append(_figure(drawn, "The same as a picture: a range that crosses the line at 0 "
-                                    "may be chance."))  # fmt: skip
+    if any(answer["low"] is not None for answer in document["questions"]):
+        said = "Changes and their intervals; one that crosses the line at 0 may be chance."
+        parts.append(_figure(draw.changes(document), said))
     return f"<h3>Does diversity help?</h3>\n{_beside(*parts)}"
 
 
 def _together(document):
     """All sets together: the table, the critical difference, all pairs."""
     across, caption = document["across"], "Means and average ranks over the data sets"
-    if "friedman" not in across:
-        return _table(tables.overall(document), caption)
-    caption += "; best better, equal, worse: how probably the first method is so in practice"
+    if "friedman" in across:
+        caption += "; best better, equal, worse: probabilities of the first method against the row"
     table = _table(tables.overall(document), caption)
+    if "friedman" not in across:
+        return table
     names, found = across["methods"], []
     places = [{row["method"]: row["rank"] for row in one["methods"]} for one in document["sets"]]
     for one, two, _, p in across["pairs"]:
@@ -233,9 +139,9 @@ def _ranks(across):
     ends = 1, max(len(names), best + gap)
     drawn = draw.row_chart("Critical-difference diagram of the average ranks", "average rank", rows,
                         line=(best, best + gap), brackets=groups, scale=ends)  # fmt: skip
-    said = "Critical-difference diagram: average ranks, 1 is the best. Methods that a bar at the "
-    said += "right joins are not told apart by Nemenyi's test, 5 %: their ranks differ by no more "
-    said += f"than {gap:.2f}, the width of the band, which starts at the best."
+    said = "Critical-difference diagram: average ranks, 1 is the best. A bar at the right joins "
+    said += "methods without a significant difference (Nemenyi's test, 5 %): their ranks differ by "
+    said += f"at most {gap:.2f}, the width of the band, which starts at the best."
     return _figure(drawn, said)
 
 
@@ -247,16 +153,14 @@ def _tests(document):
 def _set(document, one):
     """One set: facts, the table, error bars and, of few sets, all pairs."""
     if one["rows"] is None:
-        return "<p>No method came to an end.</p>"
+        return "<p>No method finished.</p>"
     train, test = span(one["train_rows"]), span(one["test_rows"])
     facts = f"{report.contents(one)}; {train} rows for training and {test} for testing."
-    parts = [f"<p>{text(facts)}</p>"]
-    parts += [f"<p>{text(note)}</p>" for note in one["notes"]]
-    found = [[*row.values()] for row in tables.rows(one, document["level"])]
+    parts = [f"<p>{text(line)}</p>" for line in (facts, *one["notes"])]
     kinds = ["best" if row["method"] == one["best"] else "" for row in one["methods"]]
-    kinds += ["base"] * (len(found) - len(kinds))
-    caption = f"Results on {one['name']}; the best in bold, = not told apart from it"
-    table = _table([tables.headings(document), *found], caption, kinds)
+    kinds += ["base"] * len(one["baselines"])
+    caption = f"Results on {one['name']}; the best in bold, = not significantly different from it"
+    table = _table(tables.unbroken(tables.rows(document, one)), caption, kinds)
     parts.append(_beside(table, _error_bars(document, one)))
     if "friedman" not in (document["across"] or {}):
         names = [row["method"] for row in one["methods"] if row["rank"] is not None]
@@ -275,15 +179,15 @@ def _error_bars(document, one):
         middle, std = 100 * score["mean"], score["std"]
         low, high = (None, None) if std is None else (middle - 100 * std, middle + 100 * std)
         kind = "base" if row is None else "best" if name == one["best"] else "dot"
-        same = row and kind != "best" and tables.alike(row, one, document["level"])
-        value = _plus(mean_std(score, 100)) + " =" * bool(same)
+        equal = row and kind != "best" and tables.is_best_or_equal(row, one, document["level"])
+        value = _plus(mean_std(score, 100)) + " =" * bool(equal)
         rows.append(draw.Row(name, value, middle, low, high, kind=kind))
     if not rows:
         return ""
     label = f"{document['title']} in %"
     drawn = draw.row_chart(f"{label} of the methods on {one['name']}", label, rows)
     spread = "" if rows[0].low is None else ", \xb1 one standard deviation over the splits"
-    said = f"Mean {label}{spread}; the diamond is the best, = is not told apart from it"
+    said = f"Mean {label}{spread}; diamond: the best, =: not significantly different from it"
     return _figure(drawn, said + ("; the ring is no method." if member else "."))
 
 
@@ -298,7 +202,7 @@ def _matrix(document, names, pairs, test):
     numbers = [document["methods"].index(name) + 1 for name in names]
     better = "below" if document["less_is_better"] else "above"
     caption = f"All pairs: mean {document['title']} of the row minus that of the column in points, "
-    caption += f"{better} 0 the row is better; {test}. Bold in a frame: told apart, 5 %"
+    caption += f"{better} 0 the row is better; {test}. Bold in a frame: significant, 5 %"
     head = "".join(f'<th scope="col">{number}</th>' for number in numbers)
     lines = [f'<thead><tr><th scope="col">method</th>{head}</tr></thead>', "<tbody>"]
     for number, one in zip(numbers, names, strict=True):
@@ -320,21 +224,18 @@ def _pair(document, difference, counts, p):
 
 def _times(document):
     """Times of a fit as a picture: of several sets, dots and their mean."""
-    each = {}
-    for one in document["sets"]:
-        for row in one["methods"]:
-            if "fit_seconds" in row:
-                each.setdefault(row["method"], []).append(max(row["fit_seconds"], LEAST_SECONDS))
-    quick, rows = min(each, key=lambda name: fmean(each[name])), []
-    for name, times in each.items():
-        at, kind = fmean(times), "best" if name == quick else "dot"
-        dots = tuple(times) if len(document["sets"]) > 1 else ()
+    each = {name: [max(seconds, LEAST_SECONDS) for seconds in times]
+            for name, times in tables.fit_times(document).items()}  # fmt: skip
+    means, rows = {name: fmean(times) for name, times in each.items()}, []
+    for name, at in means.items():
+        dots = tuple(each[name]) if len(document["sets"]) > 1 else ()
+        kind = "best" if at == min(means.values()) else "dot"
         rows.append(draw.Row(name, duration(at), at, dots=dots, kind=kind))
     drawn = draw.row_chart("Time of a fit of each method", "seconds for one fit, logarithmic", rows,
                         form=tick, log=True)  # fmt: skip
     many = "; small dots: the data sets, large: their mean" * (len(document["sets"]) > 1)
     tuning = " Choosing parameters is not included." * document["protocol"]["tuned"]
-    said = f"Median time of one fit over the splits{many}. The diamond is the quickest.{tuning}"
+    said = f"Median time of one fit over the splits{many}. The diamond is the fastest.{tuning}"
     return _figure(drawn, said)
 
 
@@ -346,7 +247,7 @@ def _clouds(document, records):
     found = {}
     for record in records:
         if record["trial"] == 0 and record.get("pairs", [[]])[0]:
-            number = document["methods"].index(_name(record))
+            number = document["methods"].index(name_of(record))
             found.setdefault(record["spec"]["data"], {})[number] = record
     most = POINTS // max(1, sum(map(len, found.values())))
     order = [one["data"] for one in document["sets"] if one["data"] in found]
@@ -361,7 +262,7 @@ def _cloud(number, record, most):
     return draw.Cloud(number, points[::step], centre, 100 * record["test_error"])
 
 
-def _name(record):
+def name_of(record):
     return methods.title(record["spec"]["method"], record["spec"]["params"])
 
 
@@ -369,10 +270,10 @@ def _diagrams(document, clouds):
     """Kappa-error diagrams, one a set, below the numbers of the methods."""
     said = (
         "Kappa-error diagrams of the first split. A dot is a pair of members (at most "
-        f"{experiment.PAIRED} members): the further to the left, the more the two differ; the "
-        "lower, the better they are alone. The ring is the mean of all pairs. The bar with the "
-        "number is the error of the ensemble: the longer the stem between them, the more the vote "
-        "helps. Members that are all equal have one dot at kappa 1, and no stem."
+        f"{experiment.PAIRED} members): diverse pairs are at the left, accurate ones at the "
+        "bottom. The ring is the mean of all pairs. The numbered bar is the error of the ensemble: "
+        "the longer the stem between them, the more the vote helps. Identical members have one dot "
+        "at kappa 1 and no stem."
     )
     several = [one["data"] for one in document["sets"] if len(one.get("classes") or ()) > 2]
     if any(data in several for data in clouds):
@@ -409,14 +310,13 @@ def _how(document):
 
 
 def _choices(document):
-    """What was chosen how often."""
-    found = [["method", "data", "chosen, in how many splits"]]
-    for one in document["sets"]:
-        for row in one["methods"]:
-            pairs = [", ".join(f"{k}={report.value(v)}" for k, v in some.items())
-                     for some in row.get("chosen", ())]  # fmt: skip
-            told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
-            found += [[row["method"], one["data"], "; ".join(told)]] if told else []
+    """Tuned parameters and their counts."""
+    found = [["method", "data", "chosen (number of splits)"]]
+    for one, row in tables.cells(document):
+        pairs = [", ".join(f"{k}={report.value(v)}" for k, v in some.items())
+                 for some in row.get("chosen", ())]  # fmt: skip
+        told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
+        found += [[row["method"], one["data"], "; ".join(told)]] if told else []
     return _table(found, "Parameters that were chosen", words=(1, 2))
 
 
@@ -424,7 +324,7 @@ def _choices(document):
 
 
 def text(given):
-    """Escape a text, so that nothing in it is read as HTML or moves what stands beside it."""
+    """Escape HTML and characters that are not printable."""
     return escape(plain(given))
 
 
@@ -443,7 +343,7 @@ def _plus(given):
 
 
 def _signed(value):
-    """A change in points; None where there is none."""
+    """Write a change in points; None gives a dash."""
     if value is None or value == 0:
         return NONE if value is None else "0.0"
     return tables.points(value).replace("-", "\u2212")
@@ -455,7 +355,7 @@ def _list(title, items):
 
 
 def _beside(*parts):
-    """Parts that stand beside each other where there is room."""
+    """Lay out parts side by side if there is room."""
     return "\n".join(['<div class="beside">', *parts, "</div>"])
 
 
@@ -464,7 +364,7 @@ def _figure(drawn, said):
 
 
 def _table(found, caption, kinds=(), words=()):
-    """Lay out texts, titles first; `words`: columns of no numbers, `kinds`: those of rows."""
+    """Return a table of texts, titles first; words: columns of text, kinds: classes of rows."""
     titles, *others = found
     head = "".join(f'<th scope="col"{WORDS * (j in words)}>{text(cell)}</th>'
                    for j, cell in enumerate(titles))  # fmt: skip
@@ -478,7 +378,7 @@ def _table(found, caption, kinds=(), words=()):
 
 
 def _scroll(caption, inside, kind="plain"):
-    """A table that is moved by itself where the page is narrower."""
+    """Return a table that scrolls by itself if the page is narrower."""
     label = text(caption.partition(";")[0].partition(":")[0])
     place = f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
     table = f'<table class="{kind}">\n<caption><span>{_prose(caption)}.</span></caption>'

@@ -1,4 +1,4 @@
-"""Methods by their commands' names: what they are, how to build one, how to read one from a file.
+"""Methods by the names of their commands: parameters, how to build one or read one from a file.
 
     build("exrm", {"lam": 0.5}, seed=0, classes=2)      an ExRM
     build("exrm", {}, seed=0, classes=3)                OneVsRest over an ExRM
@@ -6,23 +6,25 @@
     load("model.npz")                                   whatever was saved there
     parse("exrm:p=1,lam=0.5,drm")                       two methods, the first with two parameters
 
-The parameters of a method are read from its source: to list them imports neither Numba nor NumPy.
+Parameters and their texts are declared in parameters.json, so that --help imports neither Numba nor
+NumPy. `python -m tests.test_methods --write` writes it from the classes; a test compares.
 """
 
-import ast
 import contextlib
 import difflib
 import functools
 import importlib
+import json
 import re
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 from solvers import METHODS, model_file
 
-OF_A_RUN = {"random_state", "verbose", "callback", "prefit"}  # parameters that a run sets itself
+RUN_PARAMS = {"random_state", "verbose", "callback", "prefit"}  # set by the runner
 OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
-SPELLED = {  # how a parameter is spelled on the command line, besides what its class says
+SPELLED = {  # further forms of a parameter on the command line
     **dict.fromkeys(OF_ESTIMATORS, "; or names of methods"),
     "class_weight": "; or name=factor,name=factor",
     "perturb": "; as name=value,value,name=value,value",
@@ -41,18 +43,18 @@ EXAMPLES = """examples:
   python cli.py reproduce exrm-table1 --quick
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
-ROOT = Path(__file__).resolve().parents[2]
+PARAMETERS = Path(__file__).with_name("parameters.json")
 PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # of the others it is solvers
 FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
-UNTOLD = {  # parameters that tell nothing: the base is the model inside, and l2 is for no base
-    "OneVsRest": OF_A_RUN | {"base", "l2", "tol"},
-    "Calibrated": OF_A_RUN | {"base"},
+UNTOLD = {  # parameters left out of reports: the base is the model inside, and l2 is for no base
+    "OneVsRest": RUN_PARAMS | {"base", "l2", "tol"},
+    "Calibrated": RUN_PARAMS | {"base"},
 }
 BLOCK_METHODS = (  # methods whose fit takes row blocks
     "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
 )  # fmt: skip
-PICTURES = {  # what --plot can show of a method, the most telling first
+PICTURES = {  # kinds of --picture per method, the default first
     "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
     "psvm": ("convergence", "margins", "boundary", "lam", "time"),
     "drm": ("convergence", "members", "margins", "boundary", "mu", "nu", "time"),
@@ -71,17 +73,19 @@ PICTURES = {  # what --plot can show of a method, the most telling first
     "voting": ("margins", "boundary", "time"),
     "stacking": ("margins", "boundary", "time"),
 }  # fmt: skip
-SHOWN = {  # what a picture shows; the others are of a parameter
-    "convergence": "certified gap by iteration and by time",
+SHOWN = {  # captions of pictures; other kinds are names of parameters
+    "convergence": "duality gap by iteration and by time",
     "members": "error by the number of members",
-    "margins": "how many rows have which margin",
-    "boundary": "where the decision changes, for data of two features",
+    "margins": "distribution of the margins",
+    "boundary": "decision boundary, for data of two features",
     "time": "training time by the number of rows",
+    "kappa-error": "kappa-error diagram",
+    "changes": "effect of each source of diversity",
 }
 
 
 def _steps(low, high, count=15):
-    """Values at equal steps of the logarithm, from 10^low to 10^high, of three digits."""
+    """Values from 10^low to 10^high, evenly spaced on a logarithmic scale, with three digits."""
     spaced = (10 ** (low + (high - low) * k / (count - 1)) for k in range(count))
     return [float(f"{value:.3g}") for value in spaced]
 
@@ -112,54 +116,51 @@ GRIDS = {
 # -- what there is ---------------------------------------------------------------------------------
 
 
-def describe(command):
-    """Read a method's source: first line of its docstring, {parameter: default}, {parameter: text}.
+class Parameter(NamedTuple):
+    """A constructor parameter as --help shows it."""
 
-    A text that the class leaves out is taken from its base class.
-    """
-    file, name, _ = KNOWN[command]
-    classes = _classes(ROOT / PACKAGES.get(name, "solvers").replace(".", "/") / f"{file}.py")
-    node, texts = classes[name], {}
-    summary = ast.get_docstring(node).partition("\n")[0]
-    init = next(part.args for part in node.body if getattr(part, "name", None) == "__init__")
-    names = [argument.arg for argument in init.args[1:]]
-    while node:
-        for entry in re.finditer(r"^(\w+) : (.+)((?:\n    .+)+)", ast.get_docstring(node), re.M):
-            kind = entry[2].replace('"', "")
-            texts.setdefault(entry[1], f"{' '.join(entry[3].split())} [{kind}]")
-        node = classes.get(node.bases[0].id) if node.bases else None
-    return summary, dict(zip(names, map(ast.literal_eval, init.defaults), strict=True)), texts
+    metavar: str  # INT, FLOAT, BOOL, NAME or VALUE
+    default: object
+    text: str
 
 
 @functools.cache
-def _classes(path):
-    """The syntax tree of every class in a file, by name."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+def _declared():
+    return json.loads(PARAMETERS.read_text(encoding="utf-8"))
 
 
-def option(key, text, default):
-    """How the flag of a parameter is read, and its help."""
+def summary(command):
+    """First line of the docstring of a method."""
+    return _declared()[command]["summary"]
+
+
+def parameters(command):
+    """Parameters of a method that a user can set, {name: Parameter}."""
+    declared = _declared()[command]["parameters"]
+    return {name: Parameter(*given) for name, given in declared.items() if name not in RUN_PARAMS}
+
+
+def option(key, parameter):
+    """Options of the flag of a parameter."""
+    metavar, default, text = parameter
     text = f"{text} [default {default}]".replace("] [", ", ") + SPELLED.get(key, "")
     kind = str if key in OF_ESTIMATORS else value
-    return {"default": default, "help": text.replace("%", "%%"), "type": kind}
+    return {"default": default, "help": text.replace("%", "%%"), "type": kind, "metavar": metavar}
 
 
 def line(command):
-    """A method in a line or two: its command, and what its source says first."""
-    indent = f"{'':18}"
-    return textwrap.fill(f"{command:<17} {describe(command)[0]}", 80, subsequent_indent=indent)
+    """Command and summary of a method, in lines of 80 columns."""
+    return textwrap.fill(f"{command:<17} {summary(command)}", 80, subsequent_indent=f"{'':18}")
 
 
-def shown(kind):
-    """Say what a picture shows."""
+def figure_caption(kind):
     return SHOWN.get(kind, f"error by {kind}")
 
 
 def kinds(command):
-    """Say what pictures of a method there are."""
-    first, *others = (f"{kind} ({shown(kind)})" for kind in PICTURES[command])
-    return f"what --plot draws: {', '.join(others)} [default {first}]"
+    """Help of --picture."""
+    first, *others = (f"{kind} ({figure_caption(kind)})" for kind in PICTURES[command])
+    return f"contents of --plot: {', '.join(others)} [default {first}]"
 
 
 def value(text):
@@ -183,8 +184,8 @@ def choices(text):
         key, equals, given = part.rpartition("=")
         key = key.strip().replace("-", "_") if equals else next(reversed(found), "")
         if not key or not given.strip():
-            wrong = f"{text!r} is no list of values of parameters"
-            raise ValueError(f"{wrong}; write KEY=VALUE,VALUE, such as max_depth=2,4,8")
+            rule = "KEY=VALUE,VALUE,..., such as max_depth=2,4,8"
+            raise ValueError(f"values of parameters must be written {rule}, got {text!r}")
         found.setdefault(key, []).append(value(given.strip()))
     return found
 
@@ -204,24 +205,26 @@ def class_of(name):
 
 
 def near(word, known):
-    """Guess which of the known words was meant; an empty text where none is near."""
+    """Guess which of the known words was meant; an empty text if none is near."""
     close = difflib.get_close_matches(word, known, cutoff=0.7)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def check(command, known=METHODS):
-    """Refuse what is not the name of a method."""
+    """Raise ValueError if this is not the name of a method."""
     if command not in known:
-        wrong = f"{command!r} is no method{near(command, known)}"
-        raise ValueError(f"{wrong}; --methods are of {', '.join(known)}")
+        hint = f"{near(command, known)} The methods are {', '.join(known)}"
+        raise ValueError(f"unknown method {command!r}.{hint}")
 
 
 def check_words(argv, commands):
-    """Refuse a command, or a flag of it, that is none; `commands` are parsers by their names."""
+    """Raise ValueError for an unknown command or flag; `commands` are parsers by their names."""
     command, *words = argv
     if command not in commands:
-        text = f"invalid choice: {command!r} is no command{near(command, commands)}"
-        raise ValueError(f"{text}; see `python cli.py --help`")
+        raise ValueError(
+            f"unknown command {command!r}.{near(command, commands)} Run `python cli.py --help` for "
+            "the list."
+        )
     known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[command].format_help(), re.M)
     for word in (word.partition("=")[0] for word in words):
         if word.startswith("--") and word not in known:
@@ -229,9 +232,9 @@ def check_words(argv, commands):
 
 
 def unknown(word, command, known=()):
-    """Say that a command takes no such word, and which of the known ones was meant."""
-    hint = f"{near(word, known)}; `python cli.py {command} --help` lists the flags"
-    return f"unknown argument {word!r}{hint}"
+    """Error text of an argument that a command does not take."""
+    hint = f"Run `python cli.py {command} --help` for the list."
+    return f"unknown argument {word!r}.{near(word, known)} {hint}"
 
 
 def listed(text):
@@ -258,7 +261,7 @@ def parse(text):
             command, option = found[-1][0], part
         else:
             before = found[-1][0] if found else "METHOD"
-            raise ValueError(f"{part!r} stands after no colon; write {before}:{part}, say")
+            raise ValueError(f"{part!r} must follow a colon; write, say, {before}:{part}")
         if colon or option:
             found[-1][1].update([_option(command, option)])
     return [one for k, one in enumerate(found) if one not in found[:k]]
@@ -267,12 +270,10 @@ def parse(text):
 def _option(command, text):
     """Read KEY=VALUE of a method."""
     key, equals, given = text.partition("=")
-    key, known = key.strip().replace("-", "_"), set(describe(command)[1]) - OF_A_RUN
+    key, known = key.strip().replace("-", "_"), sorted(parameters(command))
     if key not in known or not equals:
-        wrong = f"{text!r} is no parameter of {command}{near(key, known)}"
-        raise ValueError(
-            f"{wrong}; write {command}:KEY=VALUE with one of {', '.join(sorted(known))}"
-        )
+        wrong = f"unknown parameter {text!r} of {command}.{near(key, known)}"
+        raise ValueError(f"{wrong} Write {command}:KEY=VALUE with one of {', '.join(known)}")
     read = value(given.strip())
     return key, value(read.replace("+", ",")) if isinstance(read, str) else read
 
@@ -294,7 +295,7 @@ def _text(given):
 
 
 def build(command, params, seed, classes, callback=None, soft=False):
-    """Make an estimator of so many classes; soft: one that has probabilities.
+    """Make an estimator for this number of classes; soft: one that has probabilities.
 
     A method of two classes becomes one-versus-rest over it where there are more, and one without
     probabilities is calibrated where they are needed. Names of methods in `params` stand for these
@@ -346,7 +347,7 @@ def outline(model, classes):
             value = [_title(part) for part in parts] if many else _title(value)
         elif key == "class_weight" and isinstance(value, dict):
             value = {classes[code]: factor for code, factor in value.items()}
-        if key not in UNTOLD.get(name, OF_A_RUN):
+        if key not in UNTOLD.get(name, RUN_PARAMS):
             params[key] = value
     return {"name": name, "params": params, "inside": inside}
 

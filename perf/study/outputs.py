@@ -1,4 +1,4 @@
-"""Outputs of a run: checked before any work, written whole or not at all, and a bar meanwhile."""
+"""Files and streams of a run: checked before any work, written whole or not at all."""
 
 import argparse
 import contextlib
@@ -11,15 +11,18 @@ import re
 import signal
 import sys
 
-from perf.draw import as_matplotlib, need_matplotlib
-from perf.text import plain
+from perf import draw
+from perf.study import methods
+from perf.text import entry, plain
 from solvers import model_file
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
 IN_FOLDER = (  # what --out DIR will hold
     "results.jsonl", "table.md", "table.csv", "table.tex", "report.html",
 )  # fmt: skip
-TROUBLES = (MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError)
+TROUBLES = (
+    KeyboardInterrupt, MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError,
+)  # fmt: skip
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
@@ -29,12 +32,12 @@ def version():
 
 
 def names(text):
-    """Read names with commas between them, each once."""
+    """Split at commas, without repetitions."""
     return list(dict.fromkeys(map(str.strip, text.split(","))))
 
 
 def output(path):
-    """Check before any work that a file can be written; return where it really lies."""
+    """Check that a file can be written; return its real path."""
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -47,16 +50,16 @@ def output(path):
 
 
 def picture(path):
-    """The same for a figure."""
+    """Check that a drawing can be written; return its real path."""
     if not path.lower().endswith((".png", ".pdf", ".svg")):
         raise argparse.ArgumentTypeError(f"{path} must end in .png, .pdf or .svg")
     if not path.lower().endswith(".svg"):
-        need_matplotlib()
+        draw.need_matplotlib()
     return output(path)
 
 
 def folder(path):
-    """The same for a directory, which need not be there."""
+    """Check that directory `path` is writable or can be created; return its real path."""
     path = os.path.realpath(path)
     above = path
     while not os.path.lexists(above):
@@ -67,7 +70,7 @@ def folder(path):
 
 
 def check(args):
-    """Refuse before any work to overwrite an input, or an output by another; links count."""
+    """Raise ValueError if an output would overwrite an input or another output; links count."""
     import datasets  # and NumPy, which help does not need
 
     named = []
@@ -86,38 +89,32 @@ def check(args):
             raise ValueError(f"--{other} would overwrite --{flag}, {one}; choose another name")
 
 
-def interrupted(stop):
-    """Put into words that a run was interrupted, and let no other word follow.
-
-    What the interrupt left half made, such as an object of LLVM, complains when it is cleared away.
-    """
-    sys.unraisablehook = lambda complaint: None
-    return "; ".join(["interrupted", *map(str, stop.args)])
-
-
-def trouble(error):
-    """Say in one line what went wrong; `error` is one of TROUBLES."""
-    text = str(error)
-    if isinstance(error, MemoryError):
-        text = f"out of memory. {error}"
+def error_line(error):
+    """Message of one line for one of TROUBLES."""
+    text = f"error: {error}"
+    if isinstance(error, KeyboardInterrupt):
+        sys.unraisablehook = lambda complaint: None  # of objects that were left half made
+        text = "; ".join(["interrupted", *map(str, error.args)])
+    elif isinstance(error, MemoryError):
+        text = f"error: out of memory. {error}"
     elif isinstance(error, ImportError) and error.name:
-        text = f"{error}; pip install {error.name}"
+        text = f"error: {error}; pip install {error.name}"
     elif isinstance(error, OSError) and error.filename:
-        text = f"{error.filename}: {error.strerror}"
+        text = f"error: {error.filename}: {error.strerror}"
     return plain(" ".join(text.split()))
 
 
 def open_streams():
-    """Make what is printed fail for good reasons only."""
+    """End quietly if a pipe is closed; escape characters that the terminal cannot show."""
     if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when `head` has seen enough
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
-        if stream:  # a letter that the terminal lacks is no reason to fail
+        if stream:
             stream.reconfigure(errors="backslashreplace")
 
 
 def close_streams():
-    """Print what is left; where that cannot be, the run has said so, and Python need not again."""
+    """Flush stdout. If that fails, send it to os.devnull: the error was reported before."""
     try:
         sys.stdout.flush()
     except (AttributeError, OSError):  # closed, or full
@@ -129,18 +126,17 @@ def write(path):
     return model_file.write_file(path)
 
 
-def write_json(path, document):
-    write_text(path, json.dumps(document, indent=1))
-
-
-def tell(args, result, text, drawn=None):
-    """Write the drawing of a run and its document, print its report."""
-    if drawn:
-        write_drawing(args.plot, drawn)
+def write_outputs(args, result, text):
+    """Write the drawing and the document of a run, print its report."""
+    if picture := result.get("picture"):
+        write_drawing(args.plot, draw.picture(picture))
     if args.json:
-        write_json(args.json, result)
+        write_text(args.json, json.dumps(result, indent=1))
     if not args.quiet:
         print(text)
+        if picture:
+            caption = methods.figure_caption(picture["kind"])
+            print(entry("plot", f"{caption}, written to {args.plot}", whole=True))
 
 
 def write_csv(path, table):
@@ -155,21 +151,16 @@ def write_text(path, text):
 
 
 def write_drawing(path, svg):
-    """Write a drawing as the end of its path says."""
-    if path.lower().endswith(".svg"):
-        write_text(path, svg)
-    else:
-        write_figure(path, as_matplotlib(svg))
-
-
-def write_figure(path, figure):
-    form = {"format": path.rpartition(".")[2].lower(), "dpi": 150}
+    """Write a drawing as .svg, .png or .pdf."""
+    form = path.rpartition(".")[2].lower()
+    if form == "svg":
+        return write_text(path, svg)
     with write(path) as file:
-        figure.savefig(file, bbox_inches="tight", **form)  # a wide legend is not cut
+        draw.as_matplotlib(svg).savefig(file, format=form, dpi=150)
 
 
 def _bars(quiet):
-    """Return tqdm's class, or None where no bar is wanted or seen."""
+    """Return tqdm's class, or None if no bar is wanted or stderr is no terminal."""
     if not quiet and sys.stderr is not None and sys.stderr.isatty():
         with contextlib.suppress(ImportError):
             from tqdm import tqdm
@@ -182,7 +173,7 @@ def _bars(quiet):
 def progress(total, quiet):
     """Show a bar after a second, on a terminal only.
 
-    Gives the callback of the fits, and a function that counts records as they pass.
+    Yields the callback of the fits, and a generator function that counts the records it passes on.
     """
     tqdm = _bars(quiet)
     if tqdm is None:
@@ -205,16 +196,8 @@ def progress(total, quiet):
         yield callback, count
 
 
-def countdown(records, total, clock, quiet):
-    """Pass on the records of so many cells, with a bar that shows the time left by `clock`."""
+def counted(records, total, quiet):
+    """Pass on records, counted by a bar on a terminal."""
     tqdm = _bars(quiet)
-    if tqdm is None:
-        yield from records
-        return
-    form = "{desc}{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-    with tqdm(total=total, delay=1, miniters=0, leave=False, bar_format=form) as bar:
-        for record in records:
-            clock.tick(record)
-            bar.set_postfix_str(f"about {tqdm.format_interval(clock.left())} left", refresh=False)
-            bar.update()
-            yield record
+    how = {"total": total, "unit": "cell", "delay": 1, "leave": False, "smoothing": 0}
+    return tqdm(records, **how) if tqdm else records

@@ -99,7 +99,7 @@ def grid(command, parameter):
 
 def _own(parameter, spec):
     """The value of a parameter in a specification."""
-    return spec["params"].get(parameter, methods.describe(spec["method"])[1][parameter])
+    return spec["params"].get(parameter, methods.parameters(spec["method"])[parameter].default)
 
 
 def run(specs, data, callback=None):

@@ -9,7 +9,7 @@ import itertools
 import statistics
 
 import datasets
-from perf.study.methods import shown, walk
+from perf.study.methods import FILES, walk
 from perf.text import (
     INDENT,
     WIDTH,
@@ -32,6 +32,7 @@ CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
 SHARED = (  # what does not differ from trial to trial, or is no figure
     "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
 )  # fmt: skip
+MAJORITY = "always predicting the majority class"
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
@@ -47,9 +48,9 @@ MEASURES = {  # of diversity: title, title of two lines, and whether it is a sha
     "ambiguity": ("ambiguity", "ambi- guity", False),
 }
 EXPLAINED = (
-    "means over pairs of members; kappa, Q and correlation are 1 where two always agree, 0 where "
-    "they agree as by chance; double fault: both are wrong; ambiguity: what the vote takes off the "
-    "squared error of its members"
+    "means over pairs of members; kappa, Q and correlation: 1 = always agree, 0 = agree by chance; "
+    "double fault: both are wrong; ambiguity: mean squared error of the members minus that of the "
+    "vote"
 )
 
 
@@ -81,8 +82,11 @@ def collect(records, command, saved=None, picture=None):
     }
 
 
-def collect_methods(runs, command):
-    """Make one document of the records of several methods, {name: records}, on the same data."""
+def collect_methods(runs, command, plot=False):
+    """Make one document of the records of several methods, {name: records}, on the same data.
+
+    plot: with a kappa-error diagram of all pairs of members, which the records hold.
+    """
     firsts = [records[0] for records in runs.values()]
     single = len(firsts) == 1
     notes = [
@@ -104,7 +108,20 @@ def collect_methods(runs, command):
         "methods": methods,
         "warnings": [text for record in told for text in record["warnings"]],
         "versions": firsts[0]["versions"],
+        "picture": _kappa_error(runs) if plot else None,
     }
+
+
+def _kappa_error(runs):
+    """Record of the kappa-error diagram: pairs of members, and error of each ensemble."""
+    clouds, errors = {}, {}
+    for name, records in runs.items():
+        points = zip(*(record["pairs"] for record in records), strict=True)
+        clouds[name] = [list(itertools.chain(*axis)) for axis in points]
+        errors[name] = statistics.fmean(record["test_error"] for record in records)
+    clouds = {name: axes for name, axes in clouds.items() if axes[0]}
+    data = next(iter(runs.values()))[0]["data"]["name"]
+    return {"kind": "kappa-error", "data": data, "clouds": clouds, "errors": errors}
 
 
 def _trials(records):
@@ -227,8 +244,8 @@ def rejected(count, total):
 
 def confusion(classes, matrix, refused, count):
     """Draw the confusion matrix; of too many classes, list what is confused most often."""
-    rows = f"{sum(map(sum, matrix)) + sum(refused)} rows"
-    rows += f", the test rows of the {count} trials together" if count > 1 else ""
+    total = sum(map(sum, matrix)) + sum(refused)
+    rows = f"test rows of all {count} splits ({total})" if count > 1 else f"{total} rows"
     names = [abbreviate(name, TITLE) for name in classes]
     cells = [["predicted", *names, *["rejected"] * any(refused)]]
     for name, counts, none in zip(names, matrix, refused, strict=True):
@@ -238,7 +255,7 @@ def confusion(classes, matrix, refused, count):
     found = [(-count, i, j) for i, counts in enumerate(matrix) for j, count in enumerate(counts)]
     often = sorted(pair for pair in found if pair[1] != pair[2] and pair[0])[:CONFUSIONS]
     texts = [f"{names[i]} as {names[j]} ({-count})" for count, i, j in often]
-    text = f"of {rows}; most often {', '.join(texts)}" if texts else f"none in {rows}"
+    text = f"{rows}; most often {', '.join(texts)}" if texts else f"none in {rows}"
     return [entry("confusion", f"{text}; --json writes the whole matrix")]
 
 
@@ -291,15 +308,15 @@ def ensemble(result):
         lines.append(entry("measures", EXPLAINED))
     facts = summary.get("facts", {})
     names = dict.fromkeys(name for trial in result["trials"] for name in trial["facts"])
-    texts = [f"{name} {facts[name]['mean']:.4g}" if name in facts else f"{name} none"
+    texts = [f"{name} {facts[name]['mean']:.4g}" if name in facts else f"no {name}"
              for name in names]  # fmt: skip
-    lines += [entry("figures", ", ".join(texts))] if texts else []
+    lines += [entry("statistics", "; ".join(texts))] if texts else []
     form = f"{summary['iterations']['mean']:.1f} ({{}} to {{}})"
     return [*lines, entry("iterations", span(summary["iterations"], form) + each)]
 
 
 def certificate(result):
-    """Say how close to the optimum the models are proven to be, if they are."""
+    """Report the largest certified duality gap of the fits, if they have one."""
     params, summary, count = own_params(result), result["summary"], len(result["trials"])
     failed = sum(not trial["converged"] for trial in result["trials"])
     if not summary["certified"]["max"]:
@@ -310,27 +327,29 @@ def certificate(result):
         end = ": not the optimum, as the printed algorithm stops early; --solver auto reaches it"
     else:
         goal = params.get("tol", params.get("eps"))
-        end = "; " if goal is None else f" (asked for {goal:g}); "
-        end += f"{failed} of {count} fits did not converge" if failed else "all converged"
-    where = " in any classifier" if summary["classifiers"]["max"] > 1 else ""
+        end = "; " if goal is None else f" (tol {goal:g}); "
+        all_of = f"all {count} fits" if count > 1 else "the fit"
+        end += f"{failed} of {count} fits did not converge" if failed else f"{all_of} converged"
+    unit = "the objective" if FILES[result["method"]] in ("exrm", "drm") else "max(1, |objective|)"
+    where = ", in each classifier" if summary["classifiers"]["max"] > 1 else ""
     gaps = [trial["residual"] for trial in result["trials"]]
-    largest = "infinite" if None in gaps else f"{max(gaps):.1e}"
-    return entry("certified gap", f"{largest} at most{where}, relative{end}")
+    largest = "infinite" if None in gaps else f"<= {max(gaps):.1e} relative to {unit}{where}"
+    return entry("duality gap", f"{largest}{end}")
 
 
 # -- reports ---------------------------------------------------------------------------------------
 
 
-def method_report(result, plot=None):
-    """Report a run of one method; `plot` is where its picture was drawn."""
+def method_report(result):
+    """Report a run of one method."""
     summary, trials = result["summary"], result["trials"]
-    majority = f"always predicting the larger class: {percent(summary['majority_error']['mean'])}"
-    compiled = f"compile or cache load {result['compile_seconds']:.2f} s, not included"
+    majority = f"{MAJORITY}: {percent(summary['majority_error']['mean'])}"
+    compiled = f", plus {result['compile_seconds']:.2f} s once to compile or load kernels"
     if (result.get("parts") or {}).get("on_workers"):
-        compiled = "workers compile, or load from their cache, within it"
+        compiled = ", in which workers compile or load kernels"
     refused, total = sum(counted(trials)[1]), sum(trial["test_rows"] for trial in trials)
     seconds = statistics.median(trial["fit_seconds"] for trial in trials)
-    time = duration(seconds) + (" (median)" if len(trials) > 1 else "")
+    time = duration(seconds) + (f" (median of {len(trials)})" if len(trials) > 1 else "")
     lines = [
         *head(result["method"], result["data"]),
         protocol(result, summary),
@@ -340,20 +359,18 @@ def method_report(result, plot=None):
         *scores(summary, trials, result["data"]["classes"]),
         *ensemble(result),
         certificate(result),
-        entry("fit time", f"{time}; {compiled}"),
+        entry("fit time", time + compiled),
         *caution(trials),
         *warned(result["warnings"]),
     ]
     if saved := result["saved"]:
         text = f"trained on all {saved['rows']} rows, saved to {saved['path']}"
         lines.append(entry("model", text, whole=True))
-    if picture := result["picture"]:
-        lines.append(entry("plot", f"{shown(picture['kind'])}, written to {plot}", whole=True))
     return "\n".join(lines)
 
 
-def diversity_report(result, plot=None):
-    """Report how much the members of several methods differ; `plot` is where that was drawn."""
+def diversity_report(result):
+    """Report the diversity of the members of several methods."""
     runs, titles = result["methods"], [two for _, two, _ in MEASURES.values()]
     cells = [[*words.split(), ""][:2] for words in ("method", "members", "test error", *titles)]
     rows = [list(row) for row in zip(*cells, strict=True)]
@@ -371,18 +388,14 @@ def diversity_report(result, plot=None):
         entry("parameters", "the default ones of each method"),
         *(f"  {line}".rstrip() for line in drawn),
         entry("units", "errors, disagreement and double fault in % of the test rows"),
-        entry("larger class", f"{percent(first['majority_error']['mean'])} is the error of always "
-              "predicting it"),
+        entry("baseline", f"{percent(first['majority_error']['mean'])} error when {MAJORITY}"),
         entry("measures", EXPLAINED),
     ]  # fmt: skip
     for name, run in runs.items():
         if run["summary"]["identical"]["min"]:
             lines.append(entry("note", f"all members of {name} are identical"))
         lines += caution(run["trials"], f"{name}: ")
-    lines += warned(result["warnings"])
-    if plot:
-        lines.append(entry("plot", f"kappa-error diagram written to {plot}", whole=True))
-    return "\n".join(lines)
+    return "\n".join(lines + warned(result["warnings"]))
 
 
 def predict_report(record, path):
@@ -402,23 +415,10 @@ def predict_report(record, path):
     if labelled := data["rows"] - record["unlabelled"]:
         rows = f"{round(record['test_error'] * labelled)} of {labelled} rows"
         rows += " that have labels" if record["unlabelled"] else ""
-        majority = f"always predicting the larger class: {percent(record['majority_error'])}"
+        majority = f"{MAJORITY}: {percent(record['majority_error'])}"
         lines.append(entry("error", f"{percent(record['test_error'])} ({rows}; {majority})"))
         lines += scores(summarise([record]), [record], data["classes"])
     return "\n".join(lines)
-
-
-def kappa_error_figure(runs):
-    """Draw the pairs of members of several methods, {name: records}, whose records hold them."""
-    from solvers import diversity
-
-    clouds, errors, title = {}, {}, "Kappa-error diagram"
-    for name, records in runs.items():
-        points = zip(*(record["pairs"] for record in records), strict=True)
-        clouds[name] = [list(itertools.chain(*axis)) for axis in points]
-        errors[name] = statistics.fmean(record["test_error"] for record in records)
-        title = f"Kappa-error diagram, {records[0]['data']['name']}"
-    return diversity.kappa_error_figure({k: v for k, v in clouds.items() if v[0]}, title, errors)
 
 
 def sets():

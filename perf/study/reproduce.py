@@ -25,8 +25,8 @@ def command(names, quick, jobs, folder, quiet):
     names = list(TARGETS) if names == ["all"] else names
     for name in names:
         if name not in TARGETS:
-            wrong = f"{name!r} is no target{near(name, TARGETS)}"
-            raise ValueError(f"{wrong}; there are all, {', '.join(TARGETS)}")
+            wrong = f"unknown target {name!r}.{near(name, TARGETS)}"
+            raise ValueError(f"{wrong} The targets are all, {', '.join(TARGETS)}")
     pages = []
     with store.Store(folder) as kept:
         for name in names:
@@ -43,12 +43,8 @@ def reproduce(name, kept, quick=False, jobs=1, quiet=True):
     planned, missing = _available(target.jobs(quick))
     cells = {label: list(_cells(job)) for label, job in planned.items()}
     waiting = [cell for some in cells.values() for cell in some]
-
-    def watch(missing, records):
-        return outputs.countdown(records, len(missing), workers.Clock(missing, jobs), quiet)
-
     if waiting:
-        compare.run(waiting, kept, jobs, watch)
+        compare.run(waiting, kept, jobs, quiet)
     records = {label: [kept.records[cell.key] for cell in some] for label, some in cells.items()}
     for label, some in records.items():
         for record in some:

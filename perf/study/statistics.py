@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special, stats
 
-PRIOR = 0.5  # The Bayesian test starts with so many sets on which two methods are equal.
-EXACT_SETS = 100  # Up to so many sets the distribution of the signed ranks is counted out.
-DRAWS = 50_000  # It draws so many distributions from its posterior.
-CHUNK = 2_000  # Draws are made so many at a time, to save memory.
+PRIOR = 0.5  # Weight of the prior of the Bayesian test, in data sets with equal methods.
+EXACT_SETS = 100  # Above, the distribution of the signed ranks is approximated.
+DRAWS = 50_000  # Distributions drawn from the posterior of the Bayesian test.
+CHUNK = 2_000  # Draws at a time, to bound memory.
 
 
 class Test(NamedTuple):
@@ -23,18 +23,6 @@ class Test(NamedTuple):
 
     statistic: float
     p: float
-
-
-class Friedman(NamedTuple):
-    """Friedman's test of k methods on N sets, in its variants."""
-
-    ranks: np.ndarray  # The average rank of each method; 1 is the best.
-    chi_square: float  # Demsar's equation, which takes no account of ties.
-    p: float
-    F: float  # Iman and Davenport's F of that chi-square.
-    p_F: float
-    tied_chi_square: float  # The chi-square corrected for ties, as in SciPy.
-    tied_p: float
 
 
 class Pair(NamedTuple):
@@ -55,33 +43,34 @@ class Posterior(NamedTuple):
 
 
 def corrected_t(differences, train, test):
-    """Nadeau and Bengio's t-test of the differences of J random splits, of so many rows each.
+    """Return Nadeau and Bengio's t-test of the differences (J,) of random splits.
 
-    The variance of the mean is (1 / J + test / train) s^2: the second part is what the splits
-    share. Differences that are all equal and not zero give p = 0, all zero p = 1, one split NaN.
+    `train` and `test` are numbers of rows per split. Equal differences give p = 0, or p = 1 if all
+    are 0; one split gives NaN.
     """
-    differences = np.asarray(differences, dtype=np.float64)
-    J = differences.size
-    if J < 2:
-        return Test(math.nan, math.nan)
-    mean = differences.mean()
-    error = math.sqrt(differences.var(ddof=1) * (1.0 / J + test / train))
+    mean, error = _corrected_error(differences, train, test)
     if error == 0.0:
         return Test(math.copysign(math.inf, mean), 0.0) if mean else Test(0.0, 1.0)
     t = mean / error
-    return Test(t, float(2.0 * special.stdtr(J - 1, -abs(t))))
+    return Test(t, float(2.0 * special.stdtr(len(differences) - 1, -abs(t))))
 
 
 def corrected_interval(differences, train, test, level=0.95):
-    """The mean of the differences and the ends of its interval by the corrected t-test."""
-    differences = np.asarray(differences, dtype=np.float64)
-    J = differences.size
-    mean = float(differences.mean())
-    if J < 2:
-        return mean, math.nan, math.nan
-    error = math.sqrt(differences.var(ddof=1) * (1.0 / J + test / train))
-    half = float(stats.t.ppf(0.5 + 0.5 * level, J - 1)) * error
+    """Return the mean of the differences and the ends of its interval by the corrected t-test."""
+    mean, error = _corrected_error(differences, train, test)
+    half = error * float(special.stdtrit(max(len(differences) - 1, 1), 0.5 + 0.5 * level))
     return mean, mean - half, mean + half
+
+
+def _corrected_error(differences, train, test):
+    """Return mean and standard error sqrt((1 / J + test / train) s^2); NaN if J = 1.
+
+    test / train accounts for the rows that the J splits have in common.
+    """
+    J, mean = len(differences), float(np.mean(differences))
+    if J < 2:
+        return mean, math.nan
+    return mean, math.sqrt(np.var(differences, ddof=1) * (1.0 / J + test / train))
 
 
 def ranks(table):
@@ -90,29 +79,18 @@ def ranks(table):
 
 
 def friedman(table):
-    """Friedman's test on a table of errors, (sets, methods)."""
+    """Return Friedman's chi-square test, corrected for ties, of errors (sets, methods)."""
     each = ranks(table)
     N, k = each.shape
-    average = each.mean(axis=0)
-    chi = 12.0 * N / (k * (k + 1)) * (np.sum(average**2) - k * (k + 1) ** 2 / 4.0)
-    free = N * (k - 1) - chi
-    F = (N - 1) * chi / free if free > 0 else math.inf
-    p_F = float(stats.f.sf(F, k - 1, (k - 1) * (N - 1)))
-
-    # Each group of t methods that share a rank on a set takes t^3 - t from the variance of ranks.
-    tied = sum(np.sum(counts**3 - counts) for counts in map(_group_sizes, each))
-    scale = 1.0 - tied / (N * k * (k**2 - 1))
-    exact = chi / scale if scale > 0 else 0.0
-    p, tied_p = (float(stats.chi2.sf(value, k - 1)) for value in (chi, exact))
-    return Friedman(average, float(chi), p, float(F), p_F, float(exact), tied_p)
-
-
-def _group_sizes(row):
-    return np.unique(row, return_counts=True)[1]
+    chi = 12.0 * N / (k * (k + 1)) * (np.sum(each.mean(axis=0) ** 2) - k * (k + 1) ** 2 / 4.0)
+    sizes = np.concatenate([np.unique(row, return_counts=True)[1] for row in each])
+    scale = 1.0 - np.sum(sizes**3 - sizes) / (N * k * (k**2 - 1))
+    chi = float(chi / scale) if scale > 0 else 0.0
+    return Test(chi, float(stats.chi2.sf(chi, k - 1)))
 
 
 def holm(p_values):
-    """p-values adjusted by Holm's step-down, in the order in which they came."""
+    """Return p-values adjusted by Holm's step-down, in their order."""
     p_values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(p_values.size, 0, -1)
@@ -122,7 +100,7 @@ def holm(p_values):
 
 
 def wilcoxon_holm(table):
-    """Wilcoxon's signed-rank test of every pair of methods over the sets, adjusted by Holm.
+    """Return Wilcoxon's signed-rank test of every pair of methods, p-values adjusted by Holm.
 
     A difference of zero counts half for either method.
     """
@@ -158,16 +136,14 @@ def _signed_rank(differences):
 
 
 def nemenyi(methods, sets, level=0.05):
-    """Nemenyi's critical difference: average ranks that differ by more are told apart."""
+    """Nemenyi's critical difference of average ranks."""
     q = stats.studentized_range.ppf(1.0 - level, methods, np.inf) / math.sqrt(2.0)
     return float(q * math.sqrt(methods * (methods + 1) / (6.0 * sets)))
 
 
 def cliques(ranks, difference):
-    """Largest groups of methods, by number, of which no two average ranks are told apart.
-
-    A group has two methods at least, the best first.
-    """
+    """Maximal groups of two or more methods, best first, whose average ranks differ by at most
+    `difference`."""
     ranks = np.asarray(ranks, dtype=np.float64)
     order, found, last = np.argsort(ranks, kind="stable"), [], 1
     for first, best in enumerate(order):
@@ -179,7 +155,7 @@ def cliques(ranks, difference):
 
 
 def bayesian_signed_rank(a, b, rope=0.0, seed=0):
-    """Bayesian signed-rank test of Benavoli and others of the errors of two methods over the sets.
+    """Return the Bayesian signed-rank test (Benavoli and others) of errors a and b over the sets.
 
     A distribution over the sets, and over one more on which both are equal, is drawn from a
     Dirichlet posterior. In each draw one of three states is the most probable for the mean of two

@@ -5,7 +5,7 @@ from itertools import starmap
 from statistics import fmean
 
 from perf.study import outputs
-from perf.study.report import head, protocol, warned
+from perf.study.report import MAJORITY, head, protocol, warned
 from perf.text import (
     WIDTH,
     abbreviate,
@@ -21,21 +21,12 @@ from perf.text import (
 
 NAME = 26  # letters of a method in the text
 LISTED = 3  # names in a sentence before the others are only counted
-SIGNED = 6  # Below as many sets Wilcoxon's test has no p-value under 5 %.
-TITLES = {  # of the columns; in the text the last word stands on a line of its own
-    "method": "method",
-    "score": "{}",
-    "rank": "rank",
-    "time": "fit time",
-    "members": "mem- bers",
-    "disagreement": "dis- agree",
-    "best_member": "best member",
-}
+SIGNED = 6  # Below 6 sets Wilcoxon's test has no p-value under 5 %.
+TITLES = ("method", "{}", "rank", "fit time", "mem- bers", "dis- agree", "best member")
 EXPLAINED = (
-    "means +- standard deviations in %, and medians of the time of a fit; "
-    "= means: not told apart from the best method of the set, by the corrected t-test with Holm's "
-    "step-down, 5 %; disagree: how often two members differ; best member: what the member with "
-    "the lowest training error gives alone, and as a row, that member of all ensembles"
+    "means +- standard deviations in %, median fit times; =: not significantly different from the "
+    "best method (corrected t-test, Holm, 5 %); disagree: rows on which two members differ, in %; "
+    "best member: test error of the member with the lowest training error"
 )
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": "$<$", ">": "$>$", "|": "$|$"}
@@ -48,43 +39,69 @@ def points(given):
     return f"{100 * given:+.1f}"
 
 
-def alike(row, one, level):
-    """Whether a method is not told apart from the best of the set; None: that is not tested."""
+def cells(document):
+    """Yield (set, row) of every method on every set."""
+    return ((one, row) for one in document["sets"] for row in one["methods"])
+
+
+def fit_times(document):
+    """Median seconds per fit on each set, {method: list}; failed methods are left out."""
+    times = {}
+    for _, row in cells(document):
+        if "fit_seconds" in row:
+            times.setdefault(row["method"], []).append(row["fit_seconds"])
+    return times
+
+
+def is_best_or_equal(row, one, level):
+    """Return True if a method is not significantly different from the best of the set.
+
+    Returns None if there was no test.
+    """
     if row["method"] == one["best"]:
         return True
     return None if row["p"] is None else row["p"] > level
 
 
-def rows(one, level):
-    """The table of a set: a dict of texts for each method, then for the baselines."""
-    found = []
+def rows(document, one):
+    """Table of a set, titles first: lists of texts of the methods, then of the baselines."""
+    found = [[title.format(f"{document['title']} %") for title in TITLES]]
+    empty = ["-"] * (len(TITLES) - 2)
     for row in one["methods"]:
-        cells = dict.fromkeys(TITLES, "-") | {"method": row["method"]}
-        if row["trials"] > row["failed"]:
-            member, differ = row["best_member"], row["disagreement"]
-            mark = " =" if alike(row, one, level) and row["method"] != one["best"] else ""
-            rank = "-" if row["rank"] is None else f"{row['rank']:g}{mark}"
-            cells |= {
-                "score": mean_std(row["score"], 100),
-                "rank": rank,
-                "time": duration(row["fit_seconds"]),
-                "members": span(row["members"], "{}-{}"),
-                "disagreement": f"{100 * differ['mean']:.1f}" if differ else "-",
-                "best_member": f"{100 * member['mean']:.1f}" if member else "-",
-            }
-        else:
-            cells["score"] = "failed"
-        found.append(cells)
-    for name, figures in one["baselines"].items():
-        found.append(dict.fromkeys(TITLES, "-") | {"method": name, "score": mean_std(figures, 100)})
+        if row["trials"] == row["failed"]:
+            found.append([row["method"], "failed", *empty])
+            continue
+        equal = is_best_or_equal(row, one, document["level"]) and row["method"] != one["best"]
+        means = [row[key] and row[key]["mean"] for key in ("disagreement", "best_member")]
+        found.append([
+            row["method"],
+            mean_std(row["score"], 100),
+            "-" if row["rank"] is None else f"{row['rank']:g}" + " =" * bool(equal),
+            duration(row["fit_seconds"]),
+            span(row["members"], "{}-{}"),
+            *("-" if mean is None else f"{100 * mean:.1f}" for mean in means),
+        ])  # fmt: skip
+    for name, score in one["baselines"].items():
+        found.append([name, mean_std(score, 100), *empty])
     return found
 
 
+def unbroken(found):
+    """Table whose titles have no broken words."""
+    return [[title.replace("- ", "") for title in found[0]], *found[1:]]
+
+
+def all_tables(document):
+    """Yield title and table of every set, and of all sets together."""
+    for one in document["sets"]:
+        yield one["data"], unbroken(rows(document, one))
+    if document["across"]:
+        yield f"all {len(document['sets'])} data sets", overall(document)
+
+
 def overall(document):
-    """The table of all sets together, titles first; None of one set."""
+    """Table of all sets together, titles first."""
     across = document["across"]
-    if across is None:
-        return None
     found = [["method", f"mean {document['title']} %", "average rank"]]
     bayes = across.get("bayes")
     found[0] += ["p (Holm)", "best better", "equal", "worse"] if bayes else []
@@ -119,69 +136,60 @@ def listing(names):
 
 
 def failures(document):
-    """Say which methods failed, on what."""
-    found = []
-    for one in document["sets"]:
-        for row in one["methods"]:
-            if row["failed"]:
-                text = f"{row['method']} failed in {row['failed']} of {row['trials']} trials on "
-                text += f"{one['data']} and has no rank there: {row['failure']}"
-                found.append(text.rstrip(".") + ".")
-    return found
+    """Sentences on the methods that failed."""
+    return [
+        f"{row['method']} failed in {row['failed']} of {row['trials']} trials on {one['data']} and "
+        f"has no rank there: {row['failure'].rstrip('.')}."
+        for one, row in cells(document)
+        if row["failed"]
+    ]
 
 
 def sentences(document):
-    """Say what a comparison means, in three to six sentences."""
+    """Conclusions of a comparison, three to six sentences."""
     said = _on_many(document) if document["across"] else _on_one(document)
     said += _on_times(document)
     if len(document["sets"]) < 3:
-        said.append("What holds on so few data sets may not hold on others: with three or more "
-                    "sets the methods are compared across sets as well.")  # fmt: skip
+        said.append("Results on fewer than three data sets may not generalise; from three sets on "
+                    "the methods are compared across sets as well.")  # fmt: skip
     return said
 
 
 def _on_times(document):
-    """A sentence on the methods that are quickest and slowest to train, by the mean over sets."""
-    times = {}
-    for one in document["sets"]:
-        for row in one["methods"]:
-            if "fit_seconds" in row:
-                times.setdefault(row["method"], []).append(row["fit_seconds"])
+    """Sentence on the fastest and the slowest method, by the mean over sets."""
+    times = {name: fmean(each) for name, each in fit_times(document).items()}
     if len(times) < 2:
         return []
-    (quick, few), *_, (slow, many) = sorted(
-        ((name, fmean(each)) for name, each in times.items()), key=lambda pair: pair[1]
-    )
-    return [f"Quickest to train is {quick}, {duration(few)} for one fit, slowest {slow}, "
-            f"{duration(many)}."]  # fmt: skip
+    quick, slow = min(times, key=times.get), max(times, key=times.get)
+    return [f"Fastest to train is {quick}, {duration(times[quick])} per fit, slowest {slow}, "
+            f"{duration(times[slow])}."]  # fmt: skip
 
 
 def _on_one(document):
-    """Sentences on a single set; of several, on which methods have failed, on the first ranked."""
+    """Sentences on the first set with ranks."""
     one = next((one for one in document["sets"] if one["best"]), None)
     if one is None:
-        return ["No method finished all its trials, so that none is ranked."]
+        return ["No method finished all its trials, so none is ranked."]
     table, less = {row["method"]: row for row in one["methods"]}, document["less_is_better"]
     best, extreme = table[one["best"]], "lowest" if less else "largest"
     score, bases = best["score"]["mean"], one["baselines"]
     majority = f"{100 * bases['majority class']['mean']:.1f} %"
     said = [f"On {one['name']}, {best['method']} has the {extreme} mean "
-            f"{document['title']}, {100 * score:.1f} %; always predicting the larger class gives "
-            f"{majority}."]  # fmt: skip
-    tested = {name: alike(row, one, document["level"]) for name, row in table.items()
+            f"{document['title']}, {100 * score:.1f} %; {MAJORITY} gives {majority}."]  # fmt: skip
+    tested = {name: is_best_or_equal(row, one, document["level"]) for name, row in table.items()
               if name != one["best"]}  # fmt: skip
     equal = [name for name, same in tested.items() if same]
     worse = [name for name, same in tested.items() if same is False]
     if equal:
-        said.append(f"Not told apart from it on these splits: {listing(equal)}.")
+        said.append(f"Not significantly different on these splits: {listing(equal)}.")
     if worse:
-        said.append(f"Worse than it, beyond what chance explains: {listing(worse)}.")
+        said.append(f"Significantly worse: {listing(worse)}.")
     if tested and not equal and not worse:
-        said.append("One split allows no test of whether the others are worse.")
+        said.append("One split allows no test of the differences.")
     if member := bases.get("best single member"):
         side = "worse" if (member["mean"] > score) == less else "better"
         change = f"{100 * abs(member['mean'] - score):.1f}"
-        change = f"{change} points {side}" if float(change) else "no less and no more"
+        change = f"{change} points {side}" if float(change) else "no difference"
         said.append(f"The best single member of all ensembles, chosen by its training error, gives "
                     f"{100 * member['mean']:.1f} %, {change}.")  # fmt: skip
     return said
@@ -192,25 +200,20 @@ def _on_many(document):
     across, sets = document["across"], document["sets"]
     order = sorted(range(len(across["methods"])), key=lambda k: across["ranks"][k])
     best = across["methods"][order[0]]
-    good = sum(
-        bool(alike(row, one, document["level"]))
-        for one in sets
-        for row in one["methods"]
-        if row["method"] == best
-    )
+    good = sum(bool(is_best_or_equal(row, one, document["level"]))
+               for one, row in cells(document) if row["method"] == best)  # fmt: skip
     said = [f"Over {len(sets)} data sets {best} has the best average rank, "
-            f"{across['ranks'][order[0]]:.2f} of {len(order)}, and is the best or not told apart "
-            f"from the best on {good} of them."]  # fmt: skip
+            f"{across['ranks'][order[0]]:.2f} of {len(order)}, and is the best or not "
+            f"significantly different from the best on {good} of them."]  # fmt: skip
     if "friedman" not in across:
         return said
     p, bayes = across["friedman"]["p"], across["bayes"]
-    shown = "the methods do differ" if p < document["level"] else "that they differ is not shown"
-    said.append(f"If all methods were equal, ranks as different as these would come with a "
-                f"probability of {p:.2g} (Friedman's test): {shown}.")  # fmt: skip
+    shown = "the methods differ" if p < document["level"] else "no significant difference"
+    said.append(f"Friedman's test of equal methods: p = {p:.2g}, {shown}.")
     others = [across["methods"][k] for k in order[1:]]
     worse = [name for name in others if adjusted(across, name) < document["level"]]
-    text = f"Worse than {best} beyond chance (Wilcoxon's test, all pairs corrected by Holm): "
-    few = f"none; on fewer than {SIGNED} sets this test cannot find any."
+    text = f"Significantly worse than {best} (Wilcoxon's test, Holm over all pairs): "
+    few = f"none; with fewer than {SIGNED} sets this test cannot reach significance."
     none = few if len(sets) < SIGNED else "none."
     said.append(text + (f"{listing(worse)}." if worse else none))
     second = bayes[others[0]]
@@ -222,18 +225,18 @@ def _on_many(document):
 
 
 def explained(document):
-    """Say what the verdicts on questions mean."""
+    """Caption of the verdicts on questions."""
     better = "minus" if document["less_is_better"] else "plus"
     return (
-        "Each line is one way to make the members of an ensemble differ, and by how many points "
-        f"(of 100) the {document['title']} changed with it: {better} is better. After it stands "
-        "the range in which the true change lies with 95 % confidence. Helped or harmed: all of "
-        "the range is on one side of 0. Undecided: it holds 0, so that the change may be chance."
+        "Each line is one source of diversity and the change of the "
+        f"{document['title']} when it is switched on, in percentage points: {better} is better. "
+        "The range is the 95 % confidence interval. Helped or harmed: the interval lies on one "
+        "side of 0. Undecided: it contains 0, so the change may be chance."
     )
 
 
 def verdicts(document):
-    """One line for each question of a comparison, below what the lines mean."""
+    """One line per question of a comparison, below a caption."""
     if not document["questions"]:
         return []
     lines = [fill(f"Does diversity help? {explained(document)}", indent=0)]
@@ -258,10 +261,15 @@ def text(document):
     """Write a comparison in 80 columns."""
     lines = []
     for one in document["sets"]:
-        lines += [*_block(document, one), ""]
-    if found := overall(document):
+        if one["rows"] is None:
+            lines += [fill(f"{one['data']}: no method finished"), ""]
+            continue
+        settings = {"protocol": document["protocol"] | {"scale": "own"}}
+        lines += [*head("comparison", one), protocol(settings, one)]
+        lines += [*_drawn(rows(document, one)), ""]
+    if document["across"]:
         lines.append(f"all {len(document['sets'])} data sets")
-        lines += [*_drawn(found), *starmap(entry, tests(document).items()), ""]
+        lines += [*_drawn(overall(document)), *starmap(entry, tests(document).items()), ""]
     lines.append(entry("table", EXPLAINED))
     if long := [name for name in document["methods"] if len(name) > NAME]:
         lines.append(entry("names in full", "; ".join(long)))
@@ -277,39 +285,20 @@ def text(document):
     return "\n".join(lines)
 
 
-def _block(document, one):
-    """The part of the text on one set."""
-    if one["rows"] is None:
-        return [fill(f"{one['data']}: no method came to an end")]
-    settings = {"protocol": document["protocol"] | {"scale": "own"}}
-    found = [[*_titles(document).values()]]
-    found += [list(cells.values()) for cells in rows(one, document["level"])]
-    return [*head("comparison", one), protocol(settings, one), *_drawn(found)]
-
-
-def _titles(document):
-    return {key: text.format(f"{document['title']} %") for key, text in TITLES.items()}
-
-
-def headings(document):
-    """The titles of the columns, whose words are not broken."""
-    return [title.replace("- ", "") for title in _titles(document).values()]
-
-
 def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
     parts = [re.fullmatch(r"(.*?)(?: (?=\S+$)(.*))?", title).groups("") for title in titles]
     above = [list(line) for line in zip(*parts, strict=True)]
     for limit in range(NAME, 1, -1):
-        cells = above + [[abbreviate(name, limit), *figures] for name, *figures in others]
-        if drawn := columns(cells, WIDTH - 2):
+        found = above + [[abbreviate(name, limit), *texts] for name, *texts in others]
+        if drawn := columns(found, WIDTH - 2):
             break
     return [f"  {line}".rstrip() for line in drawn]
 
 
 def tests(document):
-    """The tests across sets, by their names."""
+    """Results of the tests across sets, {name: text}."""
     across = document["across"]
     if "friedman" not in across:
         return {}
@@ -319,9 +308,7 @@ def tests(document):
             differ.append(f"{one} and {two} ({p:.3f})")
     variant = f"{test['variant']} {test['statistic']:.2f} of {test['freedom']} degrees of freedom"
     told = f"{', '.join(differ) or 'no pair'} of {len(across['pairs'])} pairs below 0.05"
-    gap = (
-        f"average ranks that differ by more than {across['critical_difference']:.2f} are told apart"
-    )
+    gap = f"critical difference {across['critical_difference']:.2f} of the average ranks"
     return {
         "Friedman": f"{variant}, p = {test['p']:.3g}",
         "Wilcoxon-Holm": f"signed ranks of the means, p adjusted by step-down: {told}",
@@ -335,32 +322,30 @@ def tests(document):
 
 
 def csv(document):
-    """The figures of all methods on all sets, unrounded, titles first."""
-    keys = ("mean", "std")
-    found = [["data", "method", "measure", "trials", "failed", *keys, "rank", "p_against_best",
-              "fit_seconds", "members", "disagreement", "best_member"]]  # fmt: skip
+    """Unrounded results of all methods on all sets, titles first."""
+    titles = [
+        "data", "method", "measure", "trials", "failed", "mean", "std", "rank", "p_against_best",
+        "fit_seconds", "members", "disagreement", "best_member",
+    ]  # fmt: skip
+    found = []
     for one in document["sets"]:
         for row in one["methods"]:
-            score = row.get("score") or dict.fromkeys(keys)
-            means = [row[key] and row[key]["mean"] if key in row else None
-                     for key in ("members", "disagreement", "best_member")]  # fmt: skip
-            found.append([one["data"], row["method"], document["measure"], row["trials"],
-                          row["failed"], *(score[key] for key in keys), row["rank"], row["p"],
-                          row.get("fit_seconds"), *means])  # fmt: skip
-        for name, figures in one["baselines"].items():
-            base = [one["data"], name, document["measure"], "", "", *(figures[key] for key in keys)]
-            found.append(base + [""] * (len(found[0]) - len(base)))
-    return [["" if cell is None else cell for cell in row] for row in found]
+            means = {key: (row.get(key) or {}).get("mean") for key in titles[-3:]}
+            more = {"p_against_best": row["p"], **(row.get("score") or {}), **means}
+            found.append({"data": one["data"]} | row | more)
+        for name, score in one["baselines"].items():
+            found.append({"data": one["data"], "method": name, **score})
+    found = [row | {"measure": document["measure"]} for row in found]
+    lines = [[row.get(title) for title in titles] for row in found]
+    return [titles, *(["" if cell is None else cell for cell in line] for line in lines)]
 
 
 def page(document):
-    """The tables and sentences of a comparison in Markdown."""
+    """Tables and conclusions of a comparison in Markdown."""
     lines = []
-    for one in document["sets"]:
-        found = [headings(document), *(list(row.values()) for row in rows(one, document["level"]))]
-        lines += [f"## {_escaped(one['data'])}", "", *_piped(found), ""]
-    if found := overall(document):
-        lines += [f"## All {len(document['sets'])} data sets", "", *_piped(found), ""]
+    for title, found in all_tables(document):
+        titles, *others = ([_escaped(cell) for cell in row] for row in found)
+        lines += [f"## {_escaped(title)}", "", *markdown(titles, others, right=True), ""]
     lines += [f"{_escaped(' '.join([*sentences(document), *failures(document)]))}", ""]
     lines += [f"Table: {EXPLAINED}.", ""]
     if document["questions"]:
@@ -373,44 +358,19 @@ def _escaped(text):
     return re.sub(r"([\\`*_<>\[\]])", r"\\\1", plain(text))
 
 
-def _piped(found):
-    """Lines of a Markdown table of texts, titles first."""
-    titles, *others = ([_escaped(cell) for cell in row] for row in found)
-    return markdown(titles, others, right=True)
-
-
 def latex(document):
-    """The tables of a comparison in LaTeX, without any package."""
+    """Tables of a comparison in LaTeX, without any package."""
     lines = []
-    for one in document["sets"]:
-        found = [headings(document), *(list(row.values()) for row in rows(one, document["level"]))]
-        lines += [f"% {plain(one['data'])}", *_tabular(found, one["data"])]
-    if found := overall(document):
-        lines += _tabular(found, f"all {len(document['sets'])} data sets")
+    for title, found in all_tables(document):
+        texts = [" & ".join(map(tex, row)).replace("+-", r"$\pm$") + r" \\" for row in found]
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{tex(title)}}}"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * (len(found[0]) - 1)}}}", r"\hline", texts[0]]
+        lines += [r"\hline", *texts[1:], r"\hline", r"\end{tabular}", r"\end{table}", ""]
     return "\n".join(lines)
 
 
-def _tabular(found, caption):
-    titles, *others = ([tex(cell) for cell in row] for row in found)
-    body = [" & ".join(row).replace("+-", r"$\pm$") + r" \\" for row in (titles, *others)]
-    return [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{tex(caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(titles) - 1)}}}",
-        r"\hline",
-        body[0],
-        r"\hline",
-        *body[1:],
-        r"\hline",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
-    ]
-
-
 def tex(text):
-    """Escape what LaTeX reads as commands."""
+    """Escape the special characters of LaTeX."""
     return "".join(SPECIAL.get(sign, sign) for sign in plain(text))
 
 

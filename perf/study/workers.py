@@ -6,24 +6,22 @@ Records come as they are finished, in any order; what a cell gives depends on th
 that fails gives a record with its message. perf/study/cluster.py has what is done on a cluster.
 """
 
-import contextlib
 import functools
 import gc
 import importlib
 import json
 import multiprocessing
-import multiprocessing.connection
+import os
+import threading
 import time
-from collections import Counter
-from statistics import fmean
+from concurrent import futures
 from typing import NamedTuple
 
 import datasets
 from perf.study import experiment, methods
 from solvers.rows.cluster import error_line, without_interrupts
 
-PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
-GOES_ON = "with --out, what was finished before is kept, and the same command goes on there"
+GOES_ON = "with --out, finished cells are kept: rerun the same command to resume"
 
 _warm = set()  # titles of the methods that this process has run
 
@@ -92,7 +90,7 @@ def _trial(cell):
     kind = methods.title(spec.method, spec.params), len(data.classes) > 2
     how = {
         "known": _split(data, cell.trial, **experiment.splitting(spec)),
-        "pairs": PAIRED if cell.trial == 0 else False,
+        "pairs": experiment.PAIRED if cell.trial == 0 else False,
         "warm": kind in _warm,
     }
     (record,) = experiment.trials(spec, data=data, **how)
@@ -113,70 +111,35 @@ def run(cells, jobs=1):
     if jobs == 1 or len(cells) < 2:
         yield from map(compute, cells)
     else:
-        yield from _spread(cells, min(jobs, len(cells)))
+        yield from _run_in_processes(cells, min(jobs, len(cells)))
 
 
-def _spread(cells, jobs):
-    """Hand cells to processes, one at a time; end them all when this generator ends."""
-    waiting, busy, workers = iter(cells), {}, {}
-    try:
-        for _ in range(jobs):
-            pipe, process = _start()
-            workers[pipe] = process
-            busy[pipe] = _hand(pipe, next(waiting))
-        lost = None
-        while busy and lost is None:
-            for pipe in multiprocessing.connection.wait(list(busy)):
-                cell = busy.pop(pipe)
-                try:
-                    record = pipe.recv()
-                except (EOFError, OSError):
-                    lost = cell, workers[pipe]
-                    continue
-                if following := next(waiting, None):
-                    busy[pipe] = _hand(pipe, following)
-                yield record
-        if lost:
-            raise ChildProcessError(_loss(*lost))
-    finally:
-        for pipe, process in workers.items():
-            pipe.close()
-            process.terminate()
-            process.join()
+def _run_in_processes(cells, jobs):
+    """Yield records as processes return them; end the processes when this generator ends."""
+    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
+    with futures.ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+        try:
+            with without_interrupts():
+                waiting = [pool.submit(compute, cell) for cell in cells]
+            for done in futures.as_completed(waiting):
+                yield done.result()
+        except futures.BrokenExecutor:
+            text = "a worker process died, perhaps for lack of memory: try fewer --jobs"
+            raise ChildProcessError(f"{text}; {GOES_ON}") from None
+        finally:
+            for process in set(multiprocessing.active_children()) - set(others):
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
 
 
-def _hand(pipe, cell):
-    """Send a cell to a process; where that has ended, `recv` will tell."""
-    with contextlib.suppress(OSError):
-        pipe.send(cell)
-    return cell
+def _end_with_parent():
+    """Start a thread that ends this process when its parent has died."""
 
+    def watch():
+        multiprocessing.parent_process().join()
+        os._exit(1)
 
-def _start():
-    """Start a process that serves this one; give the pipe to it."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with without_interrupts():
-        process.start()
-    theirs.close()
-    return ours, process
-
-
-def _serve(pipe):
-    """Run the cells that come through a pipe, until its other end is closed."""
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            pipe.send(compute(pipe.recv()))
-
-
-def _loss(cell, process):
-    process.join()
-    how = f"signal {-process.exitcode}" if process.exitcode < 0 else f"code {process.exitcode}"
-    return (
-        f"a worker process ended ({how}) in {describe(cell)}, perhaps for lack of memory: try "
-        f"fewer --jobs; {GOES_ON}"
-    )
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def describe(cell):
@@ -185,49 +148,3 @@ def describe(cell):
         return cell.function
     name = methods.title(cell.spec.method, cell.spec.params)
     return f"trial {cell.trial} of {name} on {cell.spec.data}"
-
-
-class Clock:
-    """Estimate the time left from the measured seconds of each method on each data set.
-
-    What has not been measured on a set is taken from the method's seconds per row on other sets or,
-    where there are none, from those of all methods. How many cells a cluster runs at a time is
-    measured, too: the seconds of its cells to those that have passed.
-    """
-
-    def __init__(self, cells, jobs):
-        self.jobs, self.measured = jobs, {}
-        self.begin, self.spent = time.perf_counter(), 0.0
-        experiments = [cell.spec for cell in cells if isinstance(cell, Cell)]
-        self.rows = {spec.data: len(read(spec).y) for spec in experiments} | {None: 1}
-        self.waiting = Counter(_group(_identity(cell)) for cell in cells)
-
-    def tick(self, record):
-        """Take note of a finished cell; what was compiled need not be again."""
-        group, seconds = _group(record), record["cell_seconds"]
-        self.waiting[group] -= 1
-        self.spent += seconds
-        self.measured.setdefault(group, []).append(seconds - record.get("compile_seconds", 0.0))
-
-    def left(self):
-        """The seconds that the waiting cells will take."""
-        total = sum(count * self._expected(*group) for group, count in self.waiting.items())
-        jobs = self.jobs
-        if isinstance(jobs, str):
-            jobs = self.spent / (time.perf_counter() - self.begin)
-        return total / max(1, min(jobs, self.waiting.total()))
-
-    def _expected(self, data, name):
-        if own := self.measured.get((data, name)):
-            return fmean(own)
-        rates = {group: fmean(some) / self.rows[group[0]] for group, some in self.measured.items()}
-        same = [rate for group, rate in rates.items() if group[1] == name]
-        return self.rows[data] * fmean(same or rates.values())
-
-
-def _group(record):
-    """What takes about the same time: a method on a data set, or a function."""
-    if "function" in record:
-        return None, record["function"]
-    spec = record["spec"]
-    return spec["data"], methods.title(spec["method"], spec["params"])
