@@ -30,7 +30,7 @@ def made_up(jobs, verdict="holds", pictures=None):
         parts = ["A text.", Table("A table.", ["what", "records"], rows)]
         return Page(verdict, "it does.", parts, pictures or {}, ["One.", "Two."])
 
-    return Target("A title", "A. Author, 2000.", "It works.", lambda quick: jobs, page, "Seconds.")
+    return Target("A title", "It works.", lambda quick: jobs, page, "Seconds.")
 
 
 @pytest.fixture

@@ -452,7 +452,6 @@ DEVIATIONS_F = [
 TARGETS = {
     "drm-table1": Target(
         "DRM, Tables 1 and 2: test errors on fifteen data sets, and counts of wins",
-        REFERENCE,
         "DRM has the best average ranks of all methods, is never worse than the SVM and better on "
         "some sets, wins more often than it loses against Bagging and is comparable with AdaBoost; "
         "its size has no significant impact.",
@@ -462,7 +461,6 @@ TARGETS = {
     ),
     "drm-figure1": Target(
         "DRM, Figure 1: the effect of mu on training and test errors",
-        REFERENCE,
         "mu can reduce both the training and the test error of the SVM, or the test error alone; "
         "where the training error is not above that of the SVM the test error is generally lower, "
         "and the gap between the two can be smaller.",

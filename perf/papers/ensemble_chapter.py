@@ -368,7 +368,6 @@ DEVIATIONS = [
 TARGETS = {
     "ensemble-figures": Target(
         "The chapter on ensemble learning, Figures 1 to 4",
-        REFERENCE,
         "A vote helps where members are good and different (Figure 1); accuracy and diversity of "
         "members conflict (Figure 2); the logistic, hinge and exponential losses are convex bounds "
         "of the 0/1 loss (Figure 3); a line by the distribution of the margins is better than one "
