@@ -168,7 +168,7 @@ def chapter(**changes):
         for (figure, _), (record,) in found.items():
             if figure.replace(" ", "_") == label:
                 change(record)
-    return ensemble_chapter.page(found, True)
+    return ensemble_chapter.figures_page(found, True)
 
 
 def test_verdict_on_the_chapter_follows_from_the_records():
