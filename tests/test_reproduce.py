@@ -30,7 +30,7 @@ def made_up(jobs, verdict="holds", pictures=None):
         parts = ["A text.", Table("A table.", ["what", "records"], rows)]
         return Page(verdict, "it does.", parts, pictures or {}, ["One.", "Two."])
 
-    return Target("A title", "A. Author, 2000.", "It works.", lambda quick: jobs, page, "Seconds.")
+    return Target("A title", "It works.", lambda quick: jobs, page, "Seconds.")
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def chapter(**changes):
         for (figure, _), (record,) in found.items():
             if figure.replace(" ", "_") == label:
                 change(record)
-    return ensemble_chapter.page(found, True)
+    return ensemble_chapter.figures_page(found, True)
 
 
 def test_verdict_on_the_chapter_follows_from_the_records():

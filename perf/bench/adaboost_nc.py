@@ -1,33 +1,32 @@
 """How AdaBoost scales in rows, and how it compares with scikit-learn, LightGBM and XGBoost.
 
-Quality   The same number of trees of the same depth, on as many bins; the note has the accuracies
-          on the training rows. The peers boost another loss, with trees of the same shape.
+Quality   Equal numbers of trees, depths and bins; the note has the accuracies on the training rows.
+          The peers boost another loss, with trees of the same shape.
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
 
+import importlib.util
 from functools import partial
 
-from perf.bench.common import SOON, first_reports, growth, missing, python, race
+from perf.bench.common import SOON, first_reports, growth, python, time_interleaved
 from perf.bench.problems import make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
 T = 100
-STUMP, TREE = {"depth": 1}, {"depth": 4}
-
-VERSUS = (  # peer, members, rows, features: the speed-up aimed at
-    ("scikit-learn", STUMP, 1_000, 20, ""),
-    ("scikit-learn", STUMP, 10_000, 20, ">= 80"),
-    ("scikit-learn", TREE, 10_000, 20, ">= 60"),
-    ("lightgbm", STUMP, 1_000, 20, ">= 1.2"),
-    ("lightgbm", STUMP, 10_000, 20, ">= 1.2"),
-    ("lightgbm", STUMP, 100_000, 20, ">= 1.2"),
-    ("lightgbm", TREE, 100_000, 60, ">= 1"),
-    ("xgboost", TREE, 100_000, 60, ">= 1"),
+VERSUS = (  # peer, depth, rows, features, target of the speed-up
+    ("scikit-learn", 1, 1_000, 20, ""),
+    ("scikit-learn", 1, 10_000, 20, ">= 80"),
+    ("scikit-learn", 4, 10_000, 20, ">= 60"),
+    ("lightgbm", 1, 1_000, 20, ">= 1.2"),
+    ("lightgbm", 1, 10_000, 20, ">= 1.2"),
+    ("lightgbm", 1, 100_000, 20, ">= 1.2"),
+    ("lightgbm", 4, 100_000, 60, ">= 1"),
+    ("xgboost", 4, 100_000, 60, ">= 1"),
 )
 VERSUS_LARGE = (
-    ("lightgbm", STUMP, 1_000_000, 20, ">= 1.2"),
-    ("lightgbm", TREE, 1_000_000, 20, ">= 1"),
-    ("xgboost", TREE, 1_000_000, 20, ">= 1"),
+    ("lightgbm", 1, 1_000_000, 20, ">= 1.2"),
+    ("lightgbm", 4, 1_000_000, 20, ">= 1"),
+    ("xgboost", 4, 1_000_000, 20, ">= 1"),
 )
 MEMORY = """
 import tracemalloc, numpy as np
@@ -45,76 +44,70 @@ def ours(depth, trees=T):
 
 
 def theirs(name, depth):
-    """The peer with the same trees; None where it is not installed."""
-    try:
-        if name == "lightgbm":
-            from lightgbm import LGBMClassifier
-
-            params = dict(n_estimators=T, max_depth=depth, num_leaves=2**depth, max_bin=255)
-            return LGBMClassifier(**params, min_child_samples=1, n_jobs=1, verbose=-1)
-        if name == "xgboost":
-            from xgboost import XGBClassifier
-
-            params = dict(n_estimators=T, max_depth=depth, tree_method="hist", max_bin=256)
-            return XGBClassifier(**params, min_child_weight=0, n_jobs=1)
+    """Peer with trees of this depth; None if it is not installed."""
+    if name == "scikit-learn":
         from sklearn.ensemble import AdaBoostClassifier
         from sklearn.tree import DecisionTreeClassifier
 
         return AdaBoostClassifier(DecisionTreeClassifier(max_depth=depth), n_estimators=T)
-    except ImportError:
+    if not importlib.util.find_spec(name):
         return None
+    params = dict(n_estimators=T, max_depth=depth, n_jobs=1)
+    if name == "lightgbm":
+        from lightgbm import LGBMClassifier
+
+        params |= dict(num_leaves=2**depth, max_bin=255, min_child_samples=1)
+        return LGBMClassifier(**params, verbose=-1)
+    from xgboost import XGBClassifier
+
+    return XGBClassifier(**params, tree_method="hist", max_bin=256, min_child_weight=0)
 
 
-def versus(report, name, members, n, d, target):
-    """Ours against one peer on one size, binning included."""
+def versus(report, name, depth, n, d, target):
+    """AdaBoost against one peer on one size, binning included."""
     X, y, data = make(n, d)
-    model, peer = ours(**members), theirs(name, members["depth"])
     codes = (y > 0).astype(int)  # XGBoost takes no other labels
-    fits = partial(model.fit, X, y), None if peer is None else partial(peer.fit, X, codes)
-    (seconds, _), (other, _) = race(*fits, rounds=3 if n * d < 1_000_000 else 1)
-    kind = "stumps" if members["depth"] == 1 else f"depth {members['depth']}"
+    models = [m for m in (ours(depth), theirs(name, depth)) if m is not None]
+    fits = [partial(model.fit, X, codes) for model in models] + [None]
+    (seconds, _), (other, _) = time_interleaved(*fits[:2], rounds=3 if n * d < 1_000_000 else 1)
+    kind = "stumps" if depth == 1 else f"depth {depth}"
     row = dict(what=f"{T} {kind}, {name} / AdaBoost", size=f"{n} x {d}", target=target, data=data)
-    row |= dict(ours=seconds, peer=other)
     if kind == "stumps":
         row |= dict(curves={"AdaBoost, 100 stumps": [[n, seconds]], name: [[n, other]]})
-    if peer is None:
-        report.add(**row, note=missing(name))
-        return
-    accuracy, peer_accuracy = model.score(X, y), peer.score(X, codes)
-    row |= dict(accuracy=accuracy, peer_accuracy=peer_accuracy)
-    report.add(**row, note=f"training accuracy {accuracy:.3f} and {peer_accuracy:.3f}")
+    accuracies = [model.score(X, codes) for model in models]
+    row |= dict(zip(("accuracy", "peer_accuracy"), accuracies, strict=False))
+    note = "training accuracy " + " and ".join(f"{value:.3f}" for value in accuracies)
+    report.add(**row, ours=seconds, peer=other, note=note, needs=name)
 
 
-def rows(report, members, sizes, d, target=""):
+def rows(report, depth, sizes, d, target=""):
     """Exponent of the time in the number of rows."""
-    fits = [partial(ours(**members, trees=20).fit, *make(n, d)[:2]) for n in sizes]
-    row, _ = growth(sizes, fits)
+    row, _ = growth(sizes, [partial(ours(depth, trees=20).fit, *make(n, d)[:2]) for n in sizes])
     row["note"] += " rows, 20 trees"
-    what, size = f"depth {members['depth']}, growth in rows", f"{sizes[1]} x {d}"
-    report.add(what, size, **row, target=target)
+    report.add(f"depth {depth}, growth in rows", f"{sizes[1]} x {d}", **row, target=target)
 
 
 def deep(report, n=10_000, d=20):
-    """AdaBoost.NC as it comes: pruned trees of any depth on drawn samples."""
+    """AdaBoost.NC with its defaults: pruned trees of any depth on drawn samples."""
     X, y, data = make(n, d)
-    [(seconds, model)] = race(partial(AdaBoostNC(random_state=0).fit, X, y), rounds=2, seconds=0)
+    fit = partial(AdaBoostNC(random_state=0).fit, X, y)
+    [(seconds, model)] = time_interleaved(fit, rounds=2, seconds=0)
     note = f"{model.n_iter_} trees of {model.nodes_.size / model.n_iter_:.0f} nodes"
     report.add("AdaBoostNC()", f"{n} x {d}", seconds, data=data, note=note)
 
 
 def memory(report, n, d, target):
-    """Peak of a fit, X included, in sizes of X; depth 4."""
+    """Peak of a fit at depth 4, X included, in sizes of X."""
     ratio = float(python("-c", MEMORY.format(n=n, d=d))())
     report.add("peak memory / size of X", f"{n} x {d}", None, ratio=ratio, target=target)
 
 
 def run(report, large):
-    for race_of in VERSUS + (VERSUS_LARGE if large else ()):
-        versus(report, *race_of)
-    sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
-    rows(report, STUMP, sizes, 20, "<= 1.05" if large else "")
-    rows(report, TREE, sizes, 20, "<= 1.05" if large else "")
+    for cell in VERSUS + (VERSUS_LARGE if large else ()):
+        versus(report, *cell)
+    for depth in (1, 4):
+        sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
+        rows(report, depth, sizes, 20, "<= 1.05" if large else "")
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
-    both = (first_reports(name) for name in ("adaboost-nc", "adaboost"))
-    report.startup({what: run for reports in both for what, run in reports.items()}, SOON)
+    report.startup(first_reports("adaboost-nc") | first_reports("adaboost"), SOON)

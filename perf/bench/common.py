@@ -1,19 +1,18 @@
-"""What all benches share: races, growth exponents, new interpreters, the table and its record.
+"""Common code of the benches: timing, growth exponents, new interpreters, table and records.
 
 A contestant is a function without arguments. A bench is a module <name>.py here, with
 run(report, large). Nothing here imports numpy: the number of threads has to be set before.
 
 Records   perf/results/<name>.jsonl holds the last run of each grid, "small" and "large". A run is
-          one line about its circumstances, which has the field "bench", and one line for each row
-          of its table. Fields that some rows have besides: "grid", the race of which the row is one
-          cell; "curves", {name: [[size, seconds], ...]}, points of the plot of this bench, and
-          "axis", what their sizes count if not rows; "points", the two sizes of a growth exponent.
+          one line on its circumstances, which has the field "bench", and one line per row of its
+          table. Optional fields of a row: "grid", the name of the grid of which it is one cell;
+          "curves", {name: [[size, seconds], ...]}, points of the plot of the bench, and "axis", the
+          unit of their sizes if not rows; "points", the two sizes of a growth exponent.
 """
 
 import contextlib
 import gc
 import importlib.metadata
-import importlib.util
 import json
 import math
 import operator
@@ -29,12 +28,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "perf" / "results"
 SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
-GAP = 1e-6  # the relative gap that everyone has to reach
+GAP = 1e-6  # relative duality gap that every contestant has to reach
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PACKAGES = (
     "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
 )  # fmt: skip
-RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # what runs write
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # files that runs write
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
 
@@ -49,12 +48,12 @@ def timed(contestant):
     return time.perf_counter() - start, result
 
 
-def race(*contestants, rounds=3, seconds=1.5):
-    """Return (seconds, result) of each contestant's fastest call.
+def time_interleaved(*contestants, rounds=3, seconds=1.5):
+    """Return (seconds, result) of the fastest call of each contestant.
 
-    They are called in turn (a, b, a, b, ...) without garbage collection, after one call each to
-    warm up: at least `rounds` times, and until all calls together took `seconds`. A contestant
-    that is None, a missing peer, gets (None, None).
+    Contestants are called in turn (a, b, a, b, ...) without garbage collection, after one warm-up
+    call each: at least `rounds` times, and until all calls together took `seconds`. The result of a
+    contestant that is None, a missing peer, is (None, None).
     """
     entered = [contestant for contestant in contestants if contestant is not None]
     for contestant in entered:
@@ -80,8 +79,8 @@ def exponent(sizes, seconds):
 
 
 def growth(sizes, fits):
-    """Race one fit for each of two sizes; return the fields of its row and both results."""
-    (first, small), (last, big) = race(*fits)
+    """Time one fit for each of two sizes; return the fields of its row and both results."""
+    (first, small), (last, big) = time_interleaved(*fits)
     row = dict(ours=last, ratio=exponent(sizes, (first, last)), form="n^{:.2f}")
     row |= dict(note=f"{1e3 * first:.3g} ms at {sizes[0]}")
     row |= dict(points=[[sizes[0], first], [sizes[1], last]])
@@ -89,15 +88,15 @@ def growth(sizes, fits):
 
 
 def certified(model, gap=GAP):
-    """Return the residual of one of our models, which must have reached the gap."""
+    """Return the residual of a model of ours; fail if it exceeds the gap."""
     assert model.residual_ <= gap, f"{model!r}: residual {model.residual_:.1e}, not {gap:g}"
     return model.residual_
 
 
 def python(*arguments, empty_cache=False):
-    """Return a contestant that runs a new interpreter in the project's folder and gives its output.
+    """Return a contestant that runs a new interpreter in the project's folder; it returns stdout.
 
-    Compiled modules are kept, as for any user; Numba's cache too, unless it is to be empty.
+    Compiled modules are kept, as for any user; Numba's cache too, unless empty_cache is True.
     """
 
     def run():
@@ -119,7 +118,7 @@ def python(*arguments, empty_cache=False):
 
 
 def environment():
-    """Return what a result depends on: commit, versions, processor, threads."""
+    """Return the circumstances of a run: commit, versions, processor, threads."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -169,19 +168,19 @@ def read_runs(path):
 
 
 def _short(value):
-    """The same value with floats cut to six digits, as nobody measures more."""
+    """Round all floats of a record to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: _short(part) for key, part in value.items()}
-    return [_short(part) for part in value] if isinstance(value, list | tuple) else value
+        return {key: _short(item) for key, item in value.items()}
+    return [_short(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # -- report ----------------------------------------------------------------------------------------
 
 
 def first_reports(*command, data="sonar"):
-    """Contestants: a first result on the command line, with kernels cached and compiled anew."""
+    """Return contestants: a first result on the command line, kernels cached or compiled anew."""
     name, line = " ".join(("cli.py", *command)), ("cli.py", *command, "--data", data, "--quiet")
     line += "--trials", "1"
     return {
@@ -190,16 +189,11 @@ def first_reports(*command, data="sonar"):
     }
 
 
-def missing(package):
-    """Return the note of a row whose peer is not installed."""
-    return f"{package} is missing: pip install {package}"
-
-
 class Report:
-    """A table that grows on the screen, and the records of one run.
+    """Table on the screen and records of one run.
 
     Rows go to perf/results/<name>.part, which replaces <name>.jsonl when the run is complete; runs
-    of the other grid are kept. A run that is interrupted changes no committed file.
+    of the other grid are kept. An interrupted run changes no committed file.
     """
 
     def __init__(self, name, large):
@@ -224,14 +218,16 @@ class Report:
         with self.part.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(_short(record)) + "\n" for record in records)
 
-    def add(
-        self, what, size, ours, peer=None, ratio=None, form="{:.3g}x", target="", note="", **more
-    ):
-        """Add a row: times in seconds, the ratio it is about and its target, such as ">= 10".
+    def add(self, what, size, ours, peer=None, *, ratio=None, form="{:.3g}x", target="", note="",
+            needs=None, **more):  # fmt: skip
+        """Add a row: times in seconds, their ratio and its target, such as ">= 10".
 
-        The ratio is the peer's time / ours unless it is given; `form` writes it. `more` goes to the
-        record only.
+        The ratio is the peer's time / ours unless it is given; `form` writes it. `needs` is the
+        package of the peer: if the peer has no time, the note says how to install it. `more` goes
+        to the record only.
         """
+        if needs and peer is None:
+            note = f"{needs} is missing: pip install {needs}"
         if ratio is None and None not in (ours, peer):
             ratio = peer / ours
         met = None
@@ -246,12 +242,11 @@ class Report:
         row = dict(what=what, size=size, seconds=ours, peer_seconds=peer, ratio=ratio, form=form)
         self._write(row | dict(target=target, met=met, note=note) | more)
 
-    def summary(self, what, ratios, targets, peer="scikit-learn"):
-        """Add the geometric mean of a grid, {where: speed-up or None}, and its worst cell."""
-        mean, worst, notes = None, None, (missing(peer), missing(peer))
-        if None not in ratios.values():
-            mean, worst = statistics.geometric_mean(ratios.values()), min(ratios.values())
-            notes = f"from {worst:.3g}x to {max(ratios.values()):.3g}x", min(ratios, key=ratios.get)
+    def summary(self, what, ratios, targets):
+        """Add the geometric mean of a grid, {where: speed-up}, and its worst cell."""
+        values = ratios.values()
+        mean, worst, best = statistics.geometric_mean(values), min(values), max(values)
+        notes = f"from {worst:.3g}x to {best:.3g}x", min(ratios, key=ratios.get)
         rows = zip(("geometric mean", "worst"), (mean, worst), targets, notes, strict=True)
         for name, ratio, target, note in rows:
             row = dict(what=f"{what}, {name}", size=f"{len(ratios)} kinds", ours=None)
@@ -260,21 +255,17 @@ class Report:
     def startup(self, contestants, targets=(), rounds=3):
         """Add a row for each new interpreter, {what: contestant}, against `import sklearn.svm`.
 
-        `targets` are pairs: how `what` ends, such as "empty cache", and what the ratio has to be.
+        `targets` are pairs: the end of `what`, such as "empty cache", and the target of the ratio.
         """
-        reference = None
-        if importlib.util.find_spec("sklearn"):
-            reference = python("-c", "import sklearn.svm")
-        (theirs, _), *runs = race(reference, *contestants.values(), rounds=rounds)
+        reference = python("-c", "import sklearn.svm")
+        (peer, _), *runs = time_interleaved(reference, *contestants.values(), rounds=rounds)
         for what, (seconds, _) in zip(contestants, runs, strict=True):
             target = next((goal for end, goal in targets if what.endswith(end)), "")
-            ratio = seconds / theirs if theirs else None
-            note = "against import sklearn.svm" if theirs else missing("scikit-learn")
-            row = dict(what=what, size="", ours=seconds, peer=theirs)
-            self.add(**row, ratio=ratio, target=target, note=note)
+            row = dict(what=what, size="", ours=seconds, peer=peer, ratio=seconds / peer)
+            self.add(**row, target=target, note="against import sklearn.svm")
 
     def close(self):
-        """Put the records in their place."""
+        """Replace the file of records; print the number of targets met."""
         os.replace(self.part, self.path)
         met = f"{self.targets.count(True)} of {len(self.targets)} targets met"
         where = f"recorded in {self.path.name}; `python -m perf render` writes perf/RESULTS.md"

@@ -1,16 +1,16 @@
-"""What the measures of all pairs of members cost, against one matrix product of their size.
+"""Cost of the measures of all pairs of members against one matrix product of their size.
 
 The product that the measures cannot do without is votes.T @ votes, (T, n) by (n, T), here of dense
 arrays in float32 and in float64. NumPy sees that the two factors are one array and computes half of
 the product: that is the stricter measure and the one taken. The votes are -1.0 and +1.0 in float64,
-as the models give them: turning them into the factors is part of our time, not of the product's.
+as the models return them: converting them to the factors counts for ours, not for the product.
 """
 
 from functools import partial
 
 import numpy as np
 
-from perf.bench.common import growth, race
+from perf.bench.common import growth, time_interleaved
 from solvers.diversity import ambiguity, kappa_error, margins, pairwise
 
 TARGET = "<= 3"
@@ -29,7 +29,7 @@ def versus(report, n, T, dtypes):
     votes, y = make(n, T)
     factors = [votes.astype(dtype) for dtype in dtypes]
     products = [partial(np.dot, factor.T, factor) for factor in factors]
-    (seconds, _), *others = race(partial(pairwise, votes, y), *products)
+    (seconds, _), *others = time_interleaved(partial(pairwise, votes, y), *products)
     for dtype, (other, _) in zip(dtypes, others, strict=True):
         what = f"pairwise / np.dot, {np.dtype(dtype).name}"
         row = dict(what=what, size=f"{n} x {T}", target=TARGET if (n, T) == (10_000, 1_000) else "")
@@ -40,21 +40,21 @@ def versus(report, n, T, dtypes):
 
 
 def members(report, n, sizes):
-    """Exponent of the time in the number of members: that of a product is 2."""
+    """Exponent of the time in the number of members; that of a product is 2."""
     row, _ = growth(sizes, [partial(pairwise, *make(n, T)) for T in sizes])
     row |= dict(form="T^{:.2f}", note=row["note"] + " members")
     report.add("pairwise, growth in members", f"{n} x {sizes[1]}", **row)
 
 
 def others(report, n, T):
-    """The measures that are no tables of all pairs."""
+    """Measures that are no tables of all pairs."""
     votes, y = make(n, T)
     contestants = {
         "kappa_error": partial(kappa_error, votes, y),
         "ambiguity": partial(ambiguity, votes, None, y),
         "margins": partial(margins, votes, None, y),
     }
-    runs = race(*contestants.values())
+    runs = time_interleaved(*contestants.values())
     for what, (seconds, _) in zip(contestants, runs, strict=True):
         report.add(what, f"{n} x {T}", seconds)
 

@@ -2,9 +2,9 @@
 
 Quality   KKT violation of 1e-3 in units of the margin, as SVC's `tol` counts it. "SVC, squared
           slack" solves our problem at the same multiplier: its kernel matrix has the bias and the
-          slack added, C is infinite; SVC alone has a free bias on top. "SVC, hinge" is what its
-          user would take instead: rbf kernel, plain slack, the same C. Kernel values included.
-Fit       NuSVM searches the multiplier and the width of the kernel, too, and certifies its gap.
+          slack added, C is infinite; SVC alone has a free bias on top. "SVC, hinge" is the usual
+          alternative: rbf kernel, plain slack, the same C. Kernel values included.
+Fit       NuSVM also searches the multiplier and the width of the kernel, and certifies its gap.
 Grid      The whole fit against SVC on the same problem, squared slack, over sizes, nu, gamma, noise
           and built-in sets; the geometric mean and the worst cell are rows of their own.
 """
@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, missing, race, timed
+from perf.bench.common import first_reports, time_interleaved, timed
 from perf.bench.problems import make
 from solvers import drm
 from solvers.drm import DRM, NuSVM
@@ -23,7 +23,7 @@ from solvers.exrm import ExRM
 
 KKT = 1e-3
 NU = 0.5, 0.1
-GRID = [  # rows, noise, nu, gamma in units of that of the mean distance
+GRID = [  # rows, noise, nu, gamma / gamma of the mean distance
     (300, 0.4, 0.5, 1.0), (300, 2.0, 0.05, 10.0), (1_000, 0.1, 0.1, 1.0), (1_000, 2.0, 0.5, 1.0),
     (1_000, 0.4, 0.01, 10.0), (1_000, 0.4, 0.005, 1.0), (2_000, 0.4, 0.5, 10.0),
     (2_000, 2.0, 0.1, 0.1), (2_000, 0.1, 0.02, 1.0), (5_000, 0.4, 0.5, 1.0),
@@ -31,11 +31,11 @@ GRID = [  # rows, noise, nu, gamma in units of that of the mean distance
 ]  # fmt: skip
 SETS = [("german-numer", 0.5, 1.0), ("pima", 0.1, 1.0), ("titanic", 0.5, 1.0), ("splice", 0.2, 1.0),
         ("optdigits", 0.5, 1.0), ("letter-ab", 0.05, 1.0)]  # fmt: skip
-SIZES = {500: ">= 3", 2_000: ">= 3", 5_000: ">= 2"}  # rows: the speed-up of SMO aimed at
+SIZES = {500: ">= 3", 2_000: ">= 3", 5_000: ">= 2"}  # rows: target of the speed-up of SMO
 
 
 def smo(X, y, model):
-    """Kernel matrix and one SMO run at the model's multiplier, from equal weights."""
+    """Run SMO once at the model's multiplier, from equal weights; return the dual objective."""
     n, nu = len(y), model.nu
     values, megabytes = model._kernel_to(X), model.cache_size
     rows = drm._KernelCache(values, X, y, model._diagonal(X), megabytes, np.float32)
@@ -48,12 +48,10 @@ def smo(X, y, model):
 
 
 def peers(X, y, model):
-    """SVC on the same rows with the same kernel and trade-off, in two ways; None if missing."""
-    try:
-        from sklearn.metrics.pairwise import rbf_kernel
-        from sklearn.svm import SVC
-    except ImportError:
-        return None, None
+    """Return fits of SVC with the kernel and trade-off of the model: squared slack, and hinge."""
+    from sklearn.metrics.pairwise import rbf_kernel
+    from sklearn.svm import SVC
+
     C = 1.0 / (2.0 * float(model.lambda_[0]) * len(y))
     own = dict(tol=KKT, cache_size=1000)
 
@@ -65,16 +63,21 @@ def peers(X, y, model):
     return squared, partial(SVC(gamma=model.gamma_, C=C, **own).fit, X, y)
 
 
+def scaled(X):
+    """Return X with columns in [0, 1]."""
+    return datasets.Preprocess("minmax01").fit(X).transform(X)
+
+
 def versus(report, n, nu, target):
     """One SMO run and a whole fit against SVC."""
     X, y, data = make(n, 20)
-    X = datasets.Preprocess("minmax01").fit(X).transform(X)
+    X = scaled(X)
     model = NuSVM(nu=nu, tol=1e-9).fit(X, y)
     whole = partial(NuSVM(nu=nu, tol=KKT).fit, X, y)
-    runs = race(partial(smo, X, y, model), whole, *peers(X, y, model))
+    runs = time_interleaved(partial(smo, X, y, model), whole, *peers(X, y, model))
     (one, value), (fit, fitted), (theirs, _), (plain, _) = runs
     lam = float(model.lambda_[0])
-    off = abs(value + lam + model.objective_)  # of the dual at this multiplier
+    off = abs(value + lam + model.objective_)  # gap of the dual at this multiplier
     size, note = f"{n} x 20", f"nu {nu}, {len(model.support_)} support rows"
     more = dict(data=data, nu=nu, multiplier=lam, dual_gap=off)
     times = {"NuSVM": fit, "SVC, squared slack": theirs, "SVC, hinge": plain}
@@ -83,15 +86,15 @@ def versus(report, n, nu, target):
             ("SVC, squared slack / NuSVM fit", fit, theirs, ">= 1"),
             ("SVC, hinge / one SMO run", one, plain, ""),
             ("SVC, hinge / NuSVM fit", fit, plain, ""))  # fmt: skip
-    for what, ours, peer, aim in rows:
+    for what, ours, peer, goal in rows:
         gap = off if ours is one else fitted.residual_
-        told = missing("scikit-learn") if peer is None else f"{note}, gap {gap:.0e}"
         points = dict(curves=curves) if what.endswith("fit") and nu == NU[0] else {}
-        report.add(what, size, ours, peer, target=aim, note=told, **more, **points)
+        row = dict(target=goal, note=f"{note}, gap {gap:.0e}", **more, **points)
+        report.add(what, size, ours, peer, **row)
 
 
 def cells():
-    """Of the grid: what it is called, X in [0, 1], y, nu and gamma."""
+    """Yield name, X, y, nu and gamma of the cells of the grid."""
     for n, noise, nu, gamma in GRID:
         made = datasets.linear_problem(n, 10, seed=n, noise=noise)
         yield f"noise {noise}", made.X, made.y, nu, gamma
@@ -105,53 +108,49 @@ def grid(report):
     """Whole fits of NuSVM against SVC over problems of many kinds."""
     ratios = {}
     for name, X, y, nu, width in cells():
-        X = datasets.Preprocess("minmax01").fit(X).transform(X)
-        signs = np.where(y == y.max(), 1.0, -1.0)
+        X, signs = scaled(X), np.where(y == y.max(), 1.0, -1.0)
         gamma = "mean_distance"
         if width != 1.0:
             gamma = width * NuSVM(tol=0.5).fit(X, signs).gamma_
-        model = NuSVM(nu=nu, gamma=gamma, tol=KKT)
-        theirs = peers(X, signs, NuSVM(nu=nu, gamma=gamma, tol=1e-6).fit(X, signs))[0]
-        (ours, fitted), (peer, _) = race(
-            partial(model.fit, X, signs), theirs, rounds=2, seconds=0.5
-        )
+        fit = partial(NuSVM(nu=nu, gamma=gamma, tol=KKT).fit, X, signs)
+        theirs, _ = peers(X, signs, NuSVM(nu=nu, gamma=gamma, tol=1e-6).fit(X, signs))
+        (ours, fitted), (peer, _) = time_interleaved(fit, theirs, rounds=2, seconds=0.5)
         size = "{} x {}".format(*X.shape)
         note = f"nu {nu:g}, gamma x {width:g}, {len(fitted.support_)} support rows"
-        ratios[f"{name}, {size}, {note}"] = peer and peer / ours
-        told = missing("scikit-learn") if peer is None else note
+        ratios[f"{name}, {size}, {note}"] = peer / ours
         row = dict(what=f"SVC / NuSVM fit, {name}", size=size, ours=ours, peer=peer)
-        report.add(**row, target=">= 1", note=told, grid="whole fit", nu=nu, width=width)
+        report.add(**row, target=">= 1", note=note, grid="whole fit", nu=nu, width=width)
     report.summary("SVC / NuSVM fit", ratios, (">= 2", ">= 1"))
 
 
 def members(report, n=2_000):
-    """What more members cost on equal samples, which "auto" trains as one machine."""
+    """Time of 21 members on equal samples, which "auto" trains as one."""
     X, y, data = make(n, 20)
-    X = datasets.Preprocess("minmax01").fit(X).transform(X)
     models = DRM(n_estimators=21), NuSVM()
-    (many, model), (single, _) = race(*(partial(model.fit, X, y) for model in models))
-    report.add("21 equal members, DRM / NuSVM", f"{n} x 20", many, single, many / single,
-               target="<= 1.5", note=f"gap {model.residual_:.0e}", data=data)  # fmt: skip
+    (many, model), (single, _) = time_interleaved(
+        *(partial(model.fit, scaled(X), y) for model in models)
+    )
+    row = dict(ratio=many / single, target="<= 1.5", note=f"gap {model.residual_:.0e}", data=data)
+    report.add("21 equal members, DRM / NuSVM", f"{n} x 20", many, single, **row)
 
 
 def alternating(report, T, n=150):
     """Algorithm 1 of DRM with all members against Algorithm 2 of ExRM, both as printed."""
     data = datasets.load("wdbc")
     rows = np.random.default_rng(0).permutation(len(data.y))[:n]
-    X = datasets.Preprocess("minmax01").fit(data.X[rows]).transform(data.X[rows])
-    y = data.y[rows]
+    X, y = scaled(data.X[rows]), data.y[rows]
     warnings.filterwarnings("ignore", message=".*Algorithm 2 as printed")
     models = DRM(T, solver="alternating"), ExRM(n_estimators=T, solver="paper")
-    (ours, model), (theirs, _) = race(*(partial(model.fit, X, y) for model in models))
+    (ours, model), (theirs, _) = time_interleaved(*(partial(model.fit, X, y) for model in models))
     row = dict(what=f"{T} members by turns, DRM / ExRM as printed", size=f"{n} x {X.shape[1]}")
     row |= dict(ours=ours, peer=theirs, ratio=ours / theirs, target="<= 20", data=data.name)
     report.add(**row, note=f"{model.n_iter_} rounds")
 
 
 def many(report):
-    """20,000 rows, letters A to M against the rest; the kernel values do not fit into the cache."""
+    """Letters A to M against the rest, 20,000 rows; the kernel values do not fit into the cache."""
     data = datasets.load("letter")
-    X = datasets.Preprocess("minmax01").fit(data.X).transform(data.X)
+    X = scaled(data.X)
     seconds, model = timed(partial(NuSVM(tol=KKT).fit, X, data.y < 13))
     size, note = "{} x {}".format(*X.shape), f"{len(model.support_)} support rows"
     report.add("NuSVM, letter", size, seconds, note=note)

@@ -1,11 +1,11 @@
 """How PSVM and ExRM scale in rows and members, and how they compare with LinearSVC.
 
-Race      Every kind in problems.py, each loss: a row each, then the geometric mean of all and the
+Grid      A row for every kind in problems.py and each loss, then the geometric mean of all and the
           worst of them, which have the targets. Further sizes of one kind complete the plot.
 Quality   Every contestant reaches a relative gap of 1e-6 on its own problem: LinearSVC with the
-          loosest `tol` that does, found beforehand. Its bias is penalised, PSVM's is free. Where
-          it takes longer than its budget, it counts with the time that it took (">").
-Wide      Ten bootstrap members with more columns than rows, which has no peer.
+          loosest `tol` that does, found beforehand. Its bias is penalised, PSVM's is free. If it
+          takes longer than its budget, it counts with the time that it took (">").
+Wide      Ten bootstrap members with more columns than rows, which have no peer.
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
 
@@ -19,21 +19,20 @@ from perf.bench.common import (
     certified,
     first_reports,
     growth,
-    missing,
     python,
-    race,
+    time_interleaved,
     timed,
 )
 from perf.bench.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
 LAM = 1.0  # of growth, members and the plot
-PLOT = (1_000, 3_000), 20  # rows and features of the plot besides those of the race
+PLOT = (1_000, 3_000), 20  # rows and features of the plot besides those of the grid
 LOSS = {1: "hinge", 2: "squared hinge"}
 TOLS = [10 ** (-k / 2) for k in range(-1, 19)]  # 3 down to 1e-9
-MAX_ITER = 1_000_000  # so that tol alone stops LinearSVC
-BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # its fit may take so many seconds or times ours
-RACE, SLOW = 0.5, 1.0  # seconds of a race; a slower peer is only fitted once more
+MAX_ITER = 1_000_000  # of LinearSVC: tol alone stops it
+BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # limit of its fit: seconds by p, or times ours
+TIMING, SLOW = 0.5, 1.0  # seconds of timing; a slower peer is only fitted once more
 TARGETS = {2: (">= 6", ">= 1.5"), 1: (">= 8", ">= 1")}  # geometric mean, worst cell
 
 FITS = """
@@ -48,10 +47,10 @@ for _ in range(10):
 
 
 def score(model, X, y, lam, lowest=None):
-    """Return how far the model is from the optimum of its own problem, relative to its objective.
+    """Return the gap of a model to the optimum of its own problem, relative to its objective.
 
     Squared hinge: the duality gap at the multipliers 2 lam slack, which have to balance between
-    the classes where the bias is free. Hinge: the distance to `lowest`, a bound of the optimum.
+    the classes if the bias is free. Hinge: the distance to `lowest`, a bound of the optimum.
     """
     w, b = model.coef_[0], model.intercept_[0]
     free = isinstance(model, PSVM)
@@ -73,7 +72,7 @@ def hinge_bound(X, y, lam):
     """Return a certified lower bound of LinearSVC's optimum, tight to 1 % of GAP.
 
     Its bias is the weight of a constant feature. Each row is joined by its mirror image (-x, -y)
-    at half the cost: this leaves the loss as it is and makes 0 the best free bias.
+    at half the cost: the loss stays equal, and 0 becomes the best free bias.
     """
     X, tol = np.column_stack([X, np.ones(len(X))]), 0.01 * GAP
     model = PSVM(p=1, lam=0.5 * lam, tol=tol).fit(np.vstack([X, -X]), np.concatenate([y, -y]))
@@ -81,11 +80,9 @@ def hinge_bound(X, y, lam):
 
 
 def linear_svc(p, lam):
-    """Return LinearSVC with hinge power p as a function of tol; None without scikit-learn."""
-    try:
-        from sklearn.svm import LinearSVC
-    except ImportError:
-        return None
+    """Return LinearSVC with hinge power p as a function of tol."""
+    from sklearn.svm import LinearSVC
+
     loss = dict(loss="hinge") if p == 1 else dict(dual=False)
     return lambda tol: LinearSVC(**loss, C=lam, tol=tol, max_iter=MAX_ITER, random_state=0)
 
@@ -101,25 +98,22 @@ def loosest(peer, X, y, lam, lowest, budget):
 
 
 def versus(report, p, problem, **more):
-    """PSVM against LinearSVC on one problem; return the speed-up, None without scikit-learn."""
+    """Time PSVM against LinearSVC on one problem; return the speed-up."""
     kind, X, y, lam = problem
     ours = partial(PSVM(p=p, lam=lam).fit, X, y)
     peer = linear_svc(p, lam)
     row = dict(what=f"{LOSS[p]}, {kind}", size="{} x {}".format(*X.shape), lam=lam) | more
-    if peer is None:
-        [(seconds, model)] = race(ours)
-        report.add(**row, ours=seconds, note=missing("scikit-learn"), gap=certified(model))
-        return None
-
     lowest = hinge_bound(X, y, lam) if p == 1 else None
-    [(seconds, _)] = race(ours, seconds=0)
+    [(seconds, _)] = time_interleaved(ours, seconds=0)
     budget = max(BUDGET[p], PATIENCE * seconds)
     tol, peer_gap, longest = loosest(peer, X, y, lam, lowest, budget)
     theirs, slow = partial(peer(tol).fit, X, y), longest > SLOW
-    (seconds, model), (fastest, _) = race(ours, None if slow else theirs, seconds=RACE)
+    (seconds, model), (fastest, _) = time_interleaved(
+        ours, None if slow else theirs, seconds=TIMING
+    )
     theirs = min(longest, timed(theirs)[0] if slow else fastest)
     gap = certified(model)
-    if p == 2:  # the certificate once more, from the coefficients alone
+    if p == 2:  # check the certificate from the coefficients alone
         gap = score(model, X, y, lam)
         assert gap <= GAP, f"PSVM claims a gap of {model.residual_:.1e} but has {gap:.1e}"
     row |= dict(ours=seconds, peer=theirs, objective=model.objective_)
@@ -127,16 +121,15 @@ def versus(report, p, problem, **more):
     if kind == "make_classification" and X.shape[1] == PLOT[1]:
         times = {f"PSVM, {LOSS[p]}": seconds, f"LinearSVC, {LOSS[p]}": theirs}
         row |= dict(curves={name: [[len(y), value]] for name, value in times.items()})
-    note = f"lam {lam:g}, gap {gap:.1e} and {peer_gap:.1e}"
-    if peer_gap <= GAP:
-        report.add(**row, note=f"{note} (tol={tol:.0e})")
-    else:
-        report.add(**row, note=f"{note}: not reached", form="> {:.3g}x")
+    is_reached = peer_gap <= GAP
+    how = f" (tol={tol:.0e})" if is_reached else ": not reached"
+    row |= dict(form="{:.3g}x" if is_reached else "> {:.3g}x")
+    report.add(**row, note=f"lam {lam:g}, gap {gap:.1e} and {peer_gap:.1e}{how}")
     return theirs / seconds
 
 
 def grid(report, p, large):
-    """PSVM against LinearSVC on every kind of problem; the mean of the speed-ups and the worst."""
+    """Time PSVM against LinearSVC on every kind of problem; add the mean of the speed-ups."""
     ratios = {}
     for problem in problems(large):
         where = "{}, {} x {}, lam {:g}".format(problem.kind, *problem.X.shape, problem.lam)
@@ -158,11 +151,11 @@ def rows(report, p, sizes, d, target=""):
 
 
 def members(report, n=10_000, d=20):
-    """What more members cost: equal samples, and a bootstrap sample each."""
+    """Time of more members: equal samples, and a bootstrap sample each."""
     X, y, data = make(n, d)
     bootstrap = ExRM(n_estimators=10, lam=10 * LAM, sampling="bootstrap", random_state=0)
     models = ExRM(n_estimators=30, lam=30 * LAM), bootstrap, PSVM(lam=LAM)
-    *runs, (single, _) = race(*(partial(model.fit, X, y) for model in models))
+    *runs, (single, _) = time_interleaved(*(partial(model.fit, X, y) for model in models))
     kinds = ("30 equal", "<= 1.2"), ("10 bootstrap", "<= 15")
     for (kind, target), (seconds, model) in zip(kinds, runs, strict=True):
         row = dict(what=f"{kind} members, ExRM / PSVM", size=f"{n} x {d}", target=target, data=data)
@@ -172,7 +165,7 @@ def members(report, n=10_000, d=20):
 
 
 def wide(report):
-    """Bootstrap members where there are more columns than rows."""
+    """Bootstrap members on more columns than rows."""
     wide = planted(500, 600), planted(100, 2_600)
     for kind, X, y, _ in (built_in("promoter", LAM), *wide):
         model = ExRM(n_estimators=10, sampling="bootstrap", random_state=0)
@@ -182,7 +175,7 @@ def wide(report):
 
 
 def startup(report):
-    """New interpreters: the first result a user sees, and what it is made of."""
+    """New interpreters: the first result a user sees, imports and fits."""
     imports = {line: python("-c", line) for line in ("import numba", "import solvers.exrm")}
     report.startup(imports | first_reports("exrm"), SOON, rounds=5)
     first, *warm = map(float, python("-c", FITS)().split())

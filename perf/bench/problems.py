@@ -1,4 +1,4 @@
-"""Kinds of two-class problems to race on: planted rules and built-in sets, columns standardised."""
+"""Kinds of two-class problems: planted rules and built-in sets, columns standardised."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ SIZES = (  # rows, features: each once well conditioned, once noisy and badly co
     (300, 10), (1_000, 20), (1_000, 60), (2_000, 120), (2_000, 400), (3_000, 30), (10_000, 20),
     (10_000, 120), (60_000, 15),
 )  # fmt: skip
-SPECIAL = (  # what is unlike the others
+SPECIAL = (  # other conditions, noise and class balance
     dict(n=300, d=10, lam=10.0),
     dict(n=300, d=10, lam=0.05),
     dict(n=1_000, d=60, positives=0.06),
@@ -51,22 +51,18 @@ class Problem(NamedTuple):
 
 def make(n, d, seed=0):
     """Return standardised X (n, d), y (-1.0 or 1.0) and the name of the generator."""
-    try:
-        from sklearn.datasets import make_classification
-    except ImportError:
-        data = datasets.linear_problem(n, d, seed)
-        X, y, name = data.X, data.y, "linear_problem"
-    else:
-        shape = dict(n_informative=d // 2, n_redundant=d // 4, flip_y=0.05)
-        X, y = make_classification(n, d, **shape, random_state=seed)
-        name = "make_classification"
-    return (X - X.mean(0)) / X.std(0), 2.0 * y - 1.0, name
+    from sklearn.datasets import make_classification
+
+    shape = dict(n_informative=d // 2, n_redundant=d // 4, flip_y=0.05)
+    X, y = make_classification(n, d, **shape, random_state=seed)
+    return (X - X.mean(0)) / X.std(0), 2.0 * y - 1.0, "make_classification"
 
 
 def planted(n, d, noise=0.3, condition=1, positives=0.5, lam=1.0, seed=0):
-    """A linear rule of unit variance plus so many standard deviations of noise.
+    """Return a problem with a linear rule of unit variance plus noise of this standard deviation.
 
-    `condition` is that of X before its columns are standardised, `positives` the share of y = 1.
+    `condition` is the condition number of X before its columns are standardised, `positives` the
+    fraction of rows with y = 1.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
@@ -84,7 +80,7 @@ def planted(n, d, noise=0.3, condition=1, positives=0.5, lam=1.0, seed=0):
 
 
 def built_in(name, lam):
-    """A built-in set; gaps become the median of their column."""
+    """Return a built-in set; a missing value becomes the median of its column."""
     data = datasets.load(name)
     X = datasets.Preprocess("standard").fit(data.X).transform(data.X)
     return Problem(name, X, 2.0 * data.y - 1.0, lam)

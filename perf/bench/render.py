@@ -1,7 +1,7 @@
-"""perf/RESULTS.md and the plots beside it, made from the records in perf/results alone.
+"""perf/RESULTS.md, perf/SCALE.md and plots, made from the records in perf/results alone.
 
-Of a bench that has records of both grids, the latest run is shown. A plot takes the fastest time of
-a contestant at a size. Rendering the same records gives the same bytes: a test compares.
+The latest run of a bench is shown, on either grid. A plot takes the fastest time of a contestant at
+a size. Equal records give equal bytes: a test compares.
 """
 
 import ast
@@ -12,9 +12,8 @@ import statistics
 from pathlib import Path
 
 from perf import draw
-from perf.bench import scale
 from perf.bench.common import RESULTS, read_runs
-from perf.text import markdown, tick
+from perf.text import duration, markdown, tick
 
 HERE = Path(__file__).parents[1]  # perf/
 PLOTS = "plots"
@@ -23,9 +22,37 @@ HEAD = """# Speed
 Written by `python -m perf render` from the records in `perf/results`; `python -m perf NAME` runs
 one bench anew, `PERF=large` in the environment adds its large sizes. One thread, but for the
 benches threads and rows; contestants take turns, and the fastest call of each counts. Times are in
-milliseconds. A ratio is how many times as long the first name before the "/" takes as the second,
-the peer as ours where there is no "/". Rows on start-up are divided by `import sklearn.svm` in a
-new process.
+milliseconds. A ratio is the time of the first name before the "/" over that of the second, or the
+time of the peer over ours if there is no "/". Start-up times are divided by `import sklearn.svm` in
+a new process.
+"""
+MANY_ROWS, WORKERS = (10**7, 10**8, 10**9), (1, 8, 64)  # of SCALE.md
+BANDWIDTH = 1e9  # bytes per second to the process that collects the sums: a network of 10 Gbit/s
+ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # of a usual fit
+SCALE = """# Toward 1e9 rows
+
+Written by `python -m perf render` from the records of `python -m perf rows`, which
+[RESULTS.md](RESULTS.md#rows) shows in full. All methods that take row blocks need only sums over
+rows: an iteration sends one small call to every block and gets one small answer back, whatever the
+number of rows. On W workers, one block each, with n rows of d columns, an iteration takes
+
+    n * cost / W  +  W * traffic / bandwidth    seconds
+
+The first term is work that the workers divide among them, the second the answers that one process
+receives; it grows with the number of workers, which add up the histograms of their blocks first.
+The traffic of trees is these histograms, 16 bytes per node, column and bin; that of `PSVM` sums of
+the size of its Hessian, and once a sample of the rows. Iterations of `PSVM` on that sample count,
+too.
+
+{tables}
+Measured on one machine: one process out of core for the cost, two worker processes for the traffic;
+the tables extend that by the formula, with {bandwidth:.0f} GB/s and no other delay. Nothing here
+was run on more than one machine or on more than 1e7 rows; RESULTS.md has the gain of two workers
+over one. On disk a row takes 8 d bytes; trees keep d + 76 bytes per row besides, in files, `PSVM`
+about 60. In memory a worker needs the interpreter and a few chunks of a block.
+
+A lost worker costs the work that it had done on its blocks: they are opened anew, and the members
+so far are applied to them, which needs no histograms.
 """
 
 
@@ -34,10 +61,8 @@ new process.
 
 def latest():
     """Return the latest run of every bench that has records, by its name."""
-    found = {}
-    for path in sorted(RESULTS.glob("*.jsonl")):
-        found[path.stem] = max(read_runs(path), key=lambda run: run["time"])
-    return found
+    paths = sorted(RESULTS.glob("*.jsonl"))
+    return {path.stem: max(read_runs(path), key=lambda run: run["time"]) for path in paths}
 
 
 def curves(run):
@@ -55,18 +80,18 @@ def curves(run):
 
 def grids(run):
     """Return the cells of every grid, {name: rows}."""
-    found = {}
+    cells = {}
     for row in run["rows"]:
         if "grid" in row and row["ratio"] is not None:
-            found.setdefault(row["grid"], []).append(row)
-    return found
+            cells.setdefault(row["grid"], []).append(row)
+    return cells
 
 
 # -- text ------------------------------------------------------------------------------------------
 
 
 def number(seconds):
-    """Milliseconds with three digits that count."""
+    """Write milliseconds with three significant digits."""
     if seconds is None:
         return ""
     milliseconds = 1e3 * seconds
@@ -75,34 +100,25 @@ def number(seconds):
 
 
 def extent(row):
-    """The size of a problem, thousands set apart."""
+    """Write the size of a problem with thousands set apart."""
     return re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", row["size"])
 
 
-def shown(row):
-    return "" if row["ratio"] is None else row["form"].format(row["ratio"])
-
-
-def verdict(row):
-    if not row["target"]:
-        return ""
-    return {True: "met", False: "**missed**", None: "skipped"}[row["met"]]
-
-
 def rows_table(rows):
-    """All fields of the rows; columns that are empty throughout are left out."""
+    """Table of the fields of the rows, without columns that are empty throughout."""
     titles = "what", "size", "ours", "peer", "ratio", "target", "", "note"
-    cells = [
-        (row["what"], extent(row), number(row["seconds"]), number(row["peer_seconds"]))
-        + (shown(row), row["target"], verdict(row), row["note"])
-        for row in rows
-    ]
+    verdicts, cells = {True: "met", False: "**missed**", None: "skipped"}, []
+    for row in rows:
+        ratio = "" if row["ratio"] is None else row["form"].format(row["ratio"])
+        times = number(row["seconds"]), number(row["peer_seconds"])
+        verdict = verdicts[row["met"]] if row["target"] else ""
+        cells.append((row["what"], extent(row), *times, ratio, row["target"], verdict, row["note"]))
     used = [k for k in range(len(titles)) if any(row[k] for row in cells)]
     return markdown([titles[k] for k in used], [[row[k] for k in used] for row in cells])
 
 
 def grid_line(name, cells):
-    """Geometric mean, worst and best of a grid."""
+    """Sentence on the geometric mean, the worst and the best cell of a grid."""
     ratios = [row["ratio"] for row in cells]
     worst = min(cells, key=lambda row: row["ratio"])
     return (
@@ -113,7 +129,7 @@ def grid_line(name, cells):
 
 
 def circumstances(run):
-    """What a run depends on, in one paragraph."""
+    """Paragraph on the circumstances of a run."""
     versions = ", ".join(f"{package} {number}" for package, number in run["versions"].items())
     sizes = {"small": "small sizes", "large": "all sizes"}[run["sizes"]]
     commit = run["commit"] or "unknown"
@@ -124,7 +140,7 @@ def circumstances(run):
 
 
 def overview(runs):
-    """One row a bench: targets met, means of grids, and where a target was missed."""
+    """Table of the benches: targets met, means of grids, targets missed."""
     rows = []
     for name, run in runs.items():
         aimed = [row for row in run["rows"] if row["target"]]
@@ -164,27 +180,45 @@ def scaling(name, run):
     return draw.figure([[panel]], log="xy", x_form="{:,.0f}".format, y_form=tick)
 
 
-def covariance(run):
-    """Both curves of Figure 1 of the AdaBoost.NC paper for every kind of member, by round."""
-    kinds = {}
-    for row in run["rows"]:
-        kinds.setdefault(row["kind"], {})[f"lam = {row['lam']}"] = row
-    top, bottom = [], []
-    for kind, rows in kinds.items():
-        parts = {name: list(enumerate(row["covariance"], 2)) for name, row in rows.items()}
-        top.append(draw.Panel(kind, "round", "covariance of being right", parts))
-        errors = {name: [100 * error for error in row["errors"]] for name, row in rows.items()}
-        parts = {name: list(enumerate(curve, 1)) for name, curve in errors.items()}
-        bottom.append(draw.Panel(kind, "round", "test error, %", parts))
-    return draw.figure([top, bottom], panel=(230, 180))
-
-
 def plots(runs):
-    """Return the SVG of every bench that has one, by its name."""
-    drawn = {}
-    for name, run in runs.items():
-        drawn[name] = covariance(run) if name == "covariance" else scaling(name, run)
+    """Return the SVG of every bench that has points to draw, by its name."""
+    drawn = {name: scaling(name, run) for name, run in runs.items()}
     return {name: text for name, text in drawn.items() if text}
+
+
+# -- cost of many rows -----------------------------------------------------------------------------
+
+
+def costs(run):
+    """Return {method: (seconds per row and iteration, size, bytes per block and iteration)}.
+
+    Only methods with records of both costs are listed; size is that of the measured problem.
+    """
+    cost, traffic = {}, {}
+    for row in run["rows"]:
+        name = re.split(r"[, ]", row["what"])[0]
+        if "cost" in row:
+            cost[name] = row["cost"], row["size"]
+        if "traffic" in row:
+            traffic[name] = row["traffic"]
+    return {name: (*cost[name], traffic[name]) for name in traffic if name in cost}
+
+
+def scale_page(run):
+    """Text of perf/SCALE.md, from the run of the bench of rows."""
+    lines = []
+    for name, (cost, size, traffic) in costs(run).items():
+        count, table = ITERATIONS[name], []
+        for n in MANY_ROWS:
+            each = [count * (n * cost / w + (w > 1) * w * traffic / BANDWIDTH) for w in WORKERS]
+            table.append((f"{n:.0e}".replace("e+0", "e"), *map(duration, each)))
+        text = (
+            f"Measured at {size}: {1e9 * cost:.3g} ns per row and iteration, {traffic:,.0f} bytes "
+            f"per worker and iteration. A fit of {count} iterations:"
+        )
+        titles = "rows", *(f"{w} worker{'s' * (w > 1)}" for w in WORKERS)
+        lines += [f"## {name}", "", text, "", *markdown(titles, table), ""]
+    return SCALE.format(tables="\n".join(lines), bandwidth=BANDWIDTH / 1e9)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -198,7 +232,7 @@ def render():
         lines += ["", *section(name, run)]
     files = {"RESULTS.md": "\n".join(lines) + "\n"}
     if "rows" in runs:
-        files["SCALE.md"] = scale.page(runs["rows"])
+        files["SCALE.md"] = scale_page(runs["rows"])
     return files | {f"{PLOTS}/{name}.svg": text for name, text in plots(runs).items()}
 
 

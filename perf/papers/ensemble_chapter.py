@@ -1,15 +1,13 @@
 """Protocols of the chapter on ensemble learning: its Figures 1 to 4."""
 
-import itertools
 from statistics import fmean
 
 import numpy as np
 
 import datasets
 from perf import draw
-from perf.study.page import Page, Table, Target
-from perf.study.workers import Step
-from perf.text import spread
+from perf.study import page
+from perf.study.page import FAILS, HOLDS, Table
 from solvers import diversity
 from solvers.adaboost_nc import AdaBoost
 from solvers.bagging import Bagging
@@ -19,7 +17,7 @@ from solvers.exrm import PSVM
 REFERENCE = (
     'H. Zhang, "Ensemble learning", chapter 6 of lecture notes on machine learning (Chinese)'
 )
-CASES = {  # of Figure 1: which of three tests each of three classifiers gets right
+CASES = {  # of Figure 1: the tests, of three, that each of three classifiers gets right
     "(a) the vote improves": ((1, 1, 0), (0, 1, 1), (1, 0, 1)),
     "(b) the vote changes nothing": ((1, 1, 0), (1, 1, 0), (1, 1, 0)),
     "(c) the vote does harm": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -27,16 +25,16 @@ CASES = {  # of Figure 1: which of three tests each of three classifiers gets ri
 PRINTED = {"(a)": 0, "(b)": 1, "(c)": 3}  # errors of the vote in Figure 1, of three
 TREES, REPEATS = 50, 10  # of Figure 2: members of an ensemble; ours: random halves
 SHOWN = 300  # pairs of each ensemble in the picture
-LINES = "least margin", "mean margin", "margin distribution"  # what Figure 4 optimises
-SAMPLES = 30  # of Figure 4, ours: the samples over which errors are means
-NEARLY = 0.99  # part of the best value of a quantity that counts as having it
+LINES = "least margin", "mean margin", "margin distribution"  # objectives of Figure 4
+SAMPLES = 30  # of Figure 4, ours: errors are means over 30 samples
+NEARLY = 0.99  # A line reaches the best value of a quantity with 0.99 times this value.
 
 
 # -- Figure 1: three classifiers, three tests ------------------------------------------------------
 
 
 class Fixed:
-    """A fitted classifier whose answers are given: X holds the numbers of the tests."""
+    """Fitted classifier with given answers; X holds the numbers of the tests."""
 
     def __init__(self, answers):
         self.answers, self.classes_ = np.array(answers), np.array([0, 1])
@@ -49,7 +47,7 @@ class Fixed:
 
 
 def three_classifiers(case):
-    """Errors of the members and of their vote, and how often two members differ."""
+    """Errors of the members and of their vote, and the rate at which two members differ."""
     right = np.array(CASES[case])
     X, y = np.arange(3.0)[:, None], np.array([0, 1, 1])
     members = [Fixed(np.where(row, y, 1 - y)) for row in right]
@@ -66,7 +64,7 @@ def three_classifiers(case):
 
 
 def tic_tac_toe():
-    """All boards at the end of a game, x first, as 27 indicators, and whether x has won.
+    """Return all boards at the end of a game, x first, as 27 indicators, and 1 if x has won.
 
     These are the 958 rows of the UCI data set, which lists them all.
     """
@@ -93,26 +91,26 @@ def tic_tac_toe():
 
 
 def pairs_of_trees(trees, repeat):
-    """Kappa and mean error of all pairs on the test half, for boosted and for bagged trees."""
+    """Kappa and mean error of all pairs on the test half, of boosted and of bagged trees."""
     X, y = tic_tac_toe()
     train, test = next(datasets.splits(y, trials=1, seed=repeat))
     how = {"n_estimators": trees, "criterion": "gain_ratio", "random_state": repeat}
     boosted = AdaBoost(base="tree", prune=False, mode="resample", min_samples_leaf=2, **how)
     bagged = Bagging(min_samples_leaf=2, **how)
-    found = {}
+    results = {}
     for name, model in (("AdaBoost", boosted), ("bagging", bagged)):
         model.fit(X[train], y[train])
         kappas, errors = diversity.kappa_error(model.votes(X[test]), y[test])
         vote = 1.0 - model.score(X[test], y[test])
-        found[name] = {"kappa": kappas.tolist(), "error": errors.tolist(), "vote": vote}
-    return found
+        results[name] = {"kappa": kappas.tolist(), "error": errors.tolist(), "vote": vote}
+    return results
 
 
 # -- Figure 3: losses in place of the 0/1 loss -----------------------------------------------------
 
 
 def losses(low, high, count):
-    """The losses of Equations 27 to 29 as functions of z = y h(x), and the 0/1 loss."""
+    """Losses of Equations 27 to 29 as functions of z = y h(x), and the 0/1 loss."""
     z = np.linspace(low, high, count)
     return {
         "z": z.tolist(),
@@ -123,7 +121,7 @@ def losses(low, high, count):
     }
 
 
-# -- Figure 4: lines by what is optimised of the margins -------------------------------------------
+# -- Figure 4: lines that optimise functions of the margins ----------------------------------------
 
 
 def margin_lines(seed):
@@ -148,14 +146,14 @@ def margin_lines(seed):
     middle, apart = (means[0] + means[1]) / 2, means[0] - means[1]
     spread_within = sum(np.cov(X[y == side].T) for side in (-1, 1))
     fisher = np.linalg.solve(spread_within, apart)
-    found = {
+    solutions = {
         "least margin": (wide.coef_[0], wide.intercept_[0]),
         "mean margin": (apart, -apart @ middle),
         "margin distribution": (fisher, -fisher @ middle),
     }
     X_new, y_new = draw(20_000)
     lines = {}
-    for name, (w, b) in found.items():
+    for name, (w, b) in solutions.items():
         w, b = w / np.linalg.norm(w), b / np.linalg.norm(w)
         margins = y * (X @ w + b)
         lines[name] = {
@@ -170,36 +168,31 @@ def margin_lines(seed):
 
 
 def jobs(quick):
-    here = "perf.papers.ensemble_chapter:{}".format
+    """All four figures; quick: few repeats, samples and trees."""
     repeats, samples, trees = (2, 3, 10) if quick else (REPEATS, SAMPLES, TREES)
-    wanted = {("figure 1", case): Step(here("three_classifiers"), {"case": case}) for case in CASES}
+    planned = {("figure 1", case): page.step(three_classifiers, case=case) for case in CASES}
     for repeat in range(repeats):
-        arguments = {"trees": trees, "repeat": repeat}
-        wanted["figure 2", repeat] = Step(here("pairs_of_trees"), arguments)
-    wanted["figure 3", 0] = Step(here("losses"), {"low": -3.0, "high": 3.0, "count": 601})
+        planned["figure 2", repeat] = page.step(pairs_of_trees, trees=trees, repeat=repeat)
+    planned["figure 3", 0] = page.step(losses, low=-3.0, high=3.0, count=601)
     for seed in range(samples):
-        wanted["figure 4", seed] = Step(here("margin_lines"), {"seed": seed})
-    return wanted
+        planned["figure 4", seed] = page.step(margin_lines, seed=seed)
+    return planned
 
 
-def page(records, quick):
-    found = {}
-    for (figure, label), (record,) in records.items():
-        found.setdefault(figure, {})[label] = record
-    parts, holds, pictures = [], {}, {}
+def figures_page(records, quick):
+    each = {}
+    for (figure, label), record in page.only(records).items():
+        each.setdefault(figure, {})[label] = record
+    parts, verdicts, pictures = [], {}, {}
     for figure, write in FIGURES.items():
-        texts, holds[figure], drawn = write(found[figure])
-        parts += texts
+        table, verdicts[figure], drawn = write(each[figure])
+        parts.append(table)
         pictures |= drawn
-    failed = [f"Figure {figure[-1]}" for figure, holding in holds.items() if not holding]
-    if not failed:
-        verdict, reason = "holds", "all four figures show what they are to show."
-    else:
-        verdict = "does not hold" if len(failed) == len(holds) else "partly holds"
-        reason = (
-            f"{len(holds) - len(failed)} of 4 figures do; not so {' and '.join(failed)}, below."
-        )
-    return Page(verdict, reason, parts, pictures, DEVIATIONS)
+    failed = [f"Figure {figure[-1]}" for figure, verdict in verdicts.items() if verdict == FAILS]
+    reason = "all four figures show what they are to show."
+    if failed:
+        reason = f"{4 - len(failed)} of 4 figures do; not so {' and '.join(failed)}, below."
+    return page.Page(page.judge(verdicts.values()), reason, parts, pictures, DEVIATIONS)
 
 
 def _figure_1(cases):
@@ -209,13 +202,13 @@ def _figure_1(cases):
         for case, one in cases.items()
     ]  # fmt: skip
     titles = ["case", "errors of the three", "errors of the vote", "printed", "two members differ"]
-    same = all(row[2] == row[3] for row in rows)
+    verdict = HOLDS if all(row[2] == row[3] for row in rows) else FAILS
     text = (
-        "**Figure 1** (members should be good and different) "
-        f"{_says(same)}: three tests, three classifiers. In (a) and (c) "
-        "members differ equally often: difference alone does not make a vote good."
+        f"**Figure 1** (members should be good and different) {verdict}: three tests, three "
+        "classifiers. In (a) and (c) members differ equally often: difference alone does not make "
+        "a vote good."
     )
-    return [Table(text, titles, rows)], same, {}
+    return Table(text, titles, rows), verdict, {}
 
 
 def _figure_2(repeats):
@@ -223,106 +216,85 @@ def _figure_2(repeats):
     kappa = {name: [fmean(one[name]["kappa"]) for one in repeats.values()] for name in names}
     error = {name: [fmean(one[name]["error"]) for one in repeats.values()] for name in names}
     vote = {name: [one[name]["vote"] for one in repeats.values()] for name in names}
-    apart = [
-        kappa["AdaBoost"][k] < kappa["bagging"][k] and error["AdaBoost"][k] > error["bagging"][k]
-        for k in range(len(repeats))
-    ]
-    share = fmean(apart)
-    holding = share > 0.5
+    more_diverse, less_accurate = (
+        np.greater(*(some[name] for name in order))
+        for some, order in ((kappa, names[::-1]), (error, names))
+    )
+    fraction = np.mean(more_diverse & less_accurate)
+    verdict = HOLDS if fraction > 0.5 else FAILS
     text = (
-        f"**Figure 2** (accuracy and diversity conflict) {_says(holding)}: "
-        f"on {100 * share:.0f} % of the random halves of tic-tac-toe, pairs of boosted trees are "
-        "both more diverse (smaller kappa) and less accurate than pairs of bagged ones."
+        f"**Figure 2** (accuracy and diversity conflict) {verdict}: "
+        f"on {100 * fraction:.0f} % of the random halves of tic-tac-toe, pairs of boosted trees "
+        "are both more diverse (smaller kappa) and less accurate than pairs of bagged ones."
     )
     rows = [
-        [name, *(_mean(one[name], form) for one, form in ((kappa, 1), (error, 100), (vote, 100)))]
+        [name, page.plus_minus(kappa[name], 1, 2),
+         *(page.plus_minus(some[name], 100) for some in (error, vote))]
         for name in names
-    ]
+    ]  # fmt: skip
     titles = ["ensemble", "mean kappa of a pair", "mean error of a pair, %", "error of the vote, %"]
     first = repeats[min(repeats)]
     clouds = {}
     for name in names:
         every = len(first[name]["kappa"]) // SHOWN + 1
         points = zip(first[name]["kappa"], first[name]["error"], strict=True)
-        clouds[f"pairs, {name}"] = [
-            (a, 100 * b) for a, b in itertools.islice(points, 0, None, every)
-        ]
-    ends = [
-        min(p[0] for c in clouds.values() for p in c),
-        max(p[0] for c in clouds.values() for p in c),
-    ]
+        clouds[f"pairs, {name}"] = [(a, 100 * b) for a, b in [*points][::every]]
+    kappas = [a for cloud in clouds.values() for a, _ in cloud]
+    ends = min(kappas), max(kappas)
     lines = {f"vote, {name}": [(end, 100 * first[name]["vote"]) for end in ends] for name in names}
-    panel = draw.Panel(
-        "tic-tac-toe, pairs of trees", "kappa", "error, %", clouds | lines, dots=(*clouds,)
-    )
+    title = "tic-tac-toe, pairs of trees"
+    panel = draw.Panel(title, "kappa", "error, %", clouds | lines, dots=(*clouds,))
     drawn = draw.figure([[panel]])
-    return [Table(text, titles, rows)], holding, {"kappa": (drawn, "kappa-error diagram")}
+    return Table(text, titles, rows), verdict, {"kappa": (drawn, "kappa-error diagram")}
 
 
 def _figure_3(records):
     record = records[0]
     z, step = np.array(record["z"]), np.array(record["0/1"])
     named = {name: np.array(record[name]) for name in record if name.endswith(")")}
-    rows, bound = [], {}
+    rows, low = [], []
     for name, values in named.items():
-        bends = values[2:] - 2.0 * values[1:-1] + values[:-2]
-        lowest = (values - step)[z < 0].min()
-        bound[name] = lowest >= 0
-        convex = "yes" if (bends >= -1e-12).all() else "no"
-        rows.append(
-            [name, convex, f"{values[np.abs(z).argmin()]:.3f}", "yes" if bound[name] else "no"]
-        )
+        is_convex = (np.diff(values, 2) >= -1e-12).all()
+        is_bound = (values - step)[z < 0].min() >= 0
+        low += [] if is_bound else [name]
+        words = ["yes" if true else "no" for true in (is_convex, is_bound)]
+        rows.append([name, words[0], f"{values[np.abs(z).argmin()]:.3f}", words[1]])
     titles = ["loss", "convex", "at z = 0", "never below the 0/1 loss"]
-    low = [name for name, above in bound.items() if not above]
-    text = "**Figure 3** (three convex losses that bound the 0/1 loss from above) "
-    if low:
-        text += (
-            f"holds but for {', '.join(low)}: with the natural logarithm of Equation 27 the loss "
-            "is log 2 = 0.693 at z = 0, below 1; divided by log 2 it is a bound."
-        )
-    else:
-        text += "holds."
+    text = "**Figure 3** (three convex losses that bound the 0/1 loss from above) holds"
+    text += "." if not low else (
+        f" but for {', '.join(low)}: with the natural logarithm of Equation 27 the loss "
+        "is log 2 = 0.693 at z = 0, below 1; divided by log 2 it is a bound."
+    )  # fmt: skip
     curves = {"0/1": [(a, float(b)) for a, b in zip(z[::10], step[::10], strict=True)]}
     for name, values in named.items():
         shown = values[::10] <= 6.0
         curves[name] = list(zip(z[::10][shown].tolist(), values[::10][shown].tolist(), strict=True))
     drawn = draw.figure([[draw.Panel("losses", "z = y h(x)", "loss", curves)]])
-    return (
-        [Table(text, titles, rows)],
-        not low,
-        {"losses": (drawn, "three losses and the 0/1 loss")},
-    )
+    pictures = {"losses": (drawn, "three losses and the 0/1 loss")}
+    return Table(text, titles, rows), FAILS if low else HOLDS, pictures
 
 
 def _figure_4(samples):
     keys = {"least": "least margin", "mean": "mean margin", "ratio": "mean / deviation"}
-    values = {
-        name: {
-            key: [one["lines"][name][key] for one in samples.values()] for key in (*keys, "error")
-        }
-        for name in LINES
-    }
+    values = {(name, key): [one["lines"][name][key] for one in samples.values()]
+              for name in LINES for key in (*keys, "error")}  # fmt: skip
+    mean = {cell: fmean(some) for cell, some in values.items()}
     own = dict(zip(LINES, keys, strict=True))
-    reached = [
-        fmean(values[name][key]) >= NEARLY * max(fmean(values[n][key]) for n in LINES)
-        for name, key in own.items()
-    ]
-    best = min(LINES, key=lambda name: fmean(values[name]["error"]))
-    holding = all(reached) and best == LINES[2]
+    reached = [mean[name, key] >= NEARLY * max(mean[line, key] for line in LINES)
+               for name, key in own.items()]  # fmt: skip
+    best = min(LINES, key=lambda name: mean[name, "error"])
+    verdict = HOLDS if all(reached) and best == LINES[2] else FAILS
     text = (
         "**Figure 4** (lines by the least margin, the mean margin and the margin distribution) "
-        f"{_says(holding)}: each line has the best of what it optimises, "
+        f"{verdict}: each line has the best of what it optimises, "
         f"and on {len(samples)} samples of two slanted classes the lowest error on new points is "
         f"that of the {best}."
     )
     rows = [
-        [
-            name,
-            *(_mean(values[name][key], 1, 2) for key in keys),
-            _mean(values[name]["error"], 100, 2),
-        ]
+        [name, *(page.plus_minus(values[name, key], 1, 2) for key in keys),
+         page.plus_minus(values[name, "error"], 100, 2)]
         for name in LINES
-    ]
+    ]  # fmt: skip
     first = samples[min(samples)]
     X, y = np.array(first["X"]), np.array(first["y"])
     clouds = {f"class {sign}": X[y == side].tolist() for sign, side in (("+", 1), ("-", -1))}
@@ -331,23 +303,10 @@ def _figure_4(samples):
     for name in LINES:
         (u, v), b = first["lines"][name]["w"], first["lines"][name]["b"]
         curves[name] = [(-(v * height + b) / u, height) for height in (low, high)]
-    panel = draw.Panel(
-        "one sample", "first feature", "second feature", clouds | curves, dots=(*clouds,)
-    )
-    drawn = draw.figure([[panel]])
+    labels = "one sample", "first feature", "second feature"
+    drawn = draw.figure([[draw.Panel(*labels, clouds | curves, dots=(*clouds,))]])
     table = Table(text, ["line", *keys.values(), "error on new points, %"], rows)
-    return [table], holding, {"margins": (drawn, "three lines between two classes")}
-
-
-def _says(holding):
-    return "holds" if holding else "does not hold"
-
-
-def _mean(values, scale=1, digits=1):
-    figures = spread([scale * value for value in values])
-    digits = 2 if scale == 1 else digits
-    told = f"{figures['mean']:.{digits}f}"
-    return f"{told} ± {figures['std']:.{digits}f}" if figures["std"] is not None else told
+    return table, verdict, {"margins": (drawn, "three lines between two classes")}
 
 
 FIGURES = {
@@ -366,15 +325,11 @@ DEVIATIONS = [
 ]
 
 TARGETS = {
-    "ensemble-figures": Target(
+    "ensemble-figures": page.Target(
         "The chapter on ensemble learning, Figures 1 to 4",
-        REFERENCE,
         "A vote helps where members are good and different (Figure 1); accuracy and diversity of "
         "members conflict (Figure 2); the logistic, hinge and exponential losses are convex bounds "
         "of the 0/1 loss (Figure 3); a line by the distribution of the margins is better than one "
         "by the least or the mean margin (Figure 4).",
-        jobs,
-        page,
-        "It takes some seconds.",
-    ),
-}
+        jobs, figures_page, "It takes some seconds."),
+}  # fmt: skip

@@ -3,29 +3,16 @@
 import math
 import time
 import warnings
-from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import fmean, median
 
 import numpy as np
 
 import datasets
 from perf import draw
-from perf.study import methods, statistics
+from perf.study import methods, page, statistics
 from perf.study.experiment import Spec
-from perf.study.page import (
-    LEGEND,
-    Page,
-    Printed,
-    Table,
-    Target,
-    beside,
-    departure,
-    figure,
-    verdict,
-)
-from perf.study.workers import Step
-from perf.text import spread
+from perf.study.page import Table, figure
 
 REFERENCE = (
     'X. Guo, X. Wang, H. Ling, "Exclusivity Regularized Machine: A New Ensemble SVM Classifier", '
@@ -33,8 +20,8 @@ REFERENCE = (
 )
 TRIALS, TRAIN = 10, 150  # random splits of Tables 1 to 3, and the rows that train
 MANY = 100  # splits where the mean has to be known better than from ten
-AGREE = 2.0  # points, in the mean over the sets, within which Table 1 counts as reproduced
-FAR = 3  # plain standard errors beyond which a cell of Table 1 is named
+AGREE = 2.0  # Table 1 counts as reproduced within 2 points, in the mean over the sets.
+FAR = 3  # Cells of Table 1 beyond 3 plain standard errors are named.
 LAM = 2.0  # of ExRM in all tables
 
 SETS = {  # of the paper: ours
@@ -44,12 +31,12 @@ SETS = {  # of the paper: ours
 
 
 def exrm(members, p, solver="paper", lam=LAM):
-    """ExRM as in the paper, or with solver="auto" at the certified optimum."""
+    """Return (command, params) of ExRM as in the paper; solver="auto": at the certified optimum."""
     return "exrm", {"n_estimators": members, "lam": lam, "solver": solver, "p": p}
 
 
 def rivals(members):
-    """The five methods of Table 1 with so many members, by their names in the paper."""
+    """Return the five methods of Table 1, (command, params), by their names in the paper."""
     size = {"n_estimators": members}
     return {
         f"L1-ExRM {members}": exrm(members, 1),
@@ -106,7 +93,7 @@ def mean_error(records, key="test_error"):
 
 
 def fit(method, seed, X, y):
-    """Train a method, (command, params); that Algorithm 2 is no optimum is told on the pages."""
+    """Train a method, (command, params), without the warning that Algorithm 2 is no optimum."""
     model = methods.build(*method, seed=seed, classes=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -117,92 +104,82 @@ def fit(method, seed, X, y):
 
 
 def table_1_jobs(quick):
-    """Ten methods on the sets of the paper, and what may explain differences.
+    """Ten methods on the sets of the paper, and possible reasons of differences.
 
     Quick: the methods of 10 members on two sets.
     """
     names = ("sonar", "heart") if quick else SETS
-    trials, sizes = 2 if quick else TRIALS, (10,) if quick else (10, 30)
-    chosen = {name: method for size in sizes for name, method in rivals(size).items()}
-    jobs = {
-        (name, method): Spec(SETS[name], command, params, trials=trials, train=TRAIN)
-        for name in names
-        for method, (command, params) in chosen.items()
-    }
-    for name in names:
-        for size in sizes:
-            splits = {"trials": trials, "train": TRAIN}
-            jobs[name, size, "optimum"] = Spec(SETS[name], *exrm(size, 2, "auto"), **splits)
-            for scale in ("minmax01", "standard", "none"):
-                other = Spec(SETS[name], *exrm(size, 2), scale=scale, **splits)
-                jobs[name, f"L2-ExRM {size}", scale] = other
-            how = {"data": SETS[name], "members": size, "trials": 3 if quick else MANY}
-            jobs[name, size, "free"] = Step("perf.papers.exrm:free_splits", how)
-            jobs[name, size, "shuffled"] = Step(
-                "perf.papers.exrm:shuffled_trees", how | {"trials": trials}
-            )
+    sizes, many = ((10,), 3) if quick else ((10, 30), MANY)
+    splits, jobs = {"trials": 2 if quick else TRIALS, "train": TRAIN}, {}
+    for name, size in product(names, sizes):
+        data = SETS[name]
+        for method, (command, params) in rivals(size).items():
+            jobs[name, method] = Spec(data, command, params, **splits)
+        jobs[name, size, "optimum"] = Spec(data, *exrm(size, 2, "auto"), **splits)
+        for scale in ("minmax01", "standard", "none"):
+            other = Spec(data, *exrm(size, 2), scale=scale, **splits)
+            jobs[name, f"L2-ExRM {size}", scale] = other
+        how = {"data": data, "members": size}
+        jobs[name, size, "free"] = page.step(free_splits, **how, trials=many)
+        jobs[name, size, "shuffled"] = page.step(shuffled_trees, **how, trials=splits["trials"])
     for size in () if quick else sizes:
         how = {"data": f"{SETS['splice']}-test", "also": SETS["splice"], "members": size}
-        jobs["joined", size, "free"] = Step("perf.papers.exrm:free_splits", how | {"trials": MANY})
+        jobs["joined", size, "free"] = page.step(free_splits, **how, trials=MANY)
     return jobs
 
 
 def free_splits(data, members, trials, also=None):
-    """Errors of L2-ExRM on splits that do not keep the shares of the classes.
+    """Errors of L2-ExRM on splits that are not stratified.
 
     `also` is a file with further rows of the same columns and classes.
     """
     known, errors = datasets.load(data), []
+    X, y = known.X, known.y
     if also:
         more = datasets.load(also)
         same = [known.classes.index(name) for name in more.classes]
-        X, y = np.vstack([known.X, more.X]), np.append(known.y, np.array(same)[more.y])
-        known = replace(known, X=X, y=y)
+        X, y = np.vstack([X, more.X]), np.append(y, np.array(same)[more.y])
     for number in range(trials):
-        rows = np.random.default_rng([1, number]).permutation(len(known.y))
+        rows = np.random.default_rng([1, number]).permutation(len(y))
         train, test = rows[:TRAIN], rows[TRAIN:]
-        prep = datasets.Preprocess("minmax").fit(known.X[train])
-        model = fit(exrm(members, 2), number, prep.transform(known.X[train]), known.y[train])
-        found = model.predict(prep.transform(known.X[test]))
-        errors.append(float(np.mean(found != known.y[test])))
-    return {"errors": errors, "train_rows": TRAIN, "test_rows": len(known.y) - TRAIN}
+        prep = datasets.Preprocess("minmax").fit(X[train])
+        model = fit(exrm(members, 2), number, prep.transform(X[train]), y[train])
+        errors.append(float(np.mean(model.predict(prep.transform(X[test])) != y[test])))
+    return {"errors": errors, "train_rows": TRAIN, "test_rows": len(y) - TRAIN}
 
 
 def shuffled_trees(data, members, trials):
-    """Errors of the trees of Table 1 that learn from labels in a random order."""
+    """Errors of the trees of Table 1, trained on labels in a random order."""
     known, errors = datasets.load(data), {}
     for number, (train, test) in enumerate(datasets.splits(known.y, trials=trials, train=TRAIN)):
         labels = np.random.default_rng([2, number]).permutation(known.y[train])
         for kind in ("AdaTree", "BagTree"):
             model = fit(rivals(members)[f"{kind} {members}"], number, known.X[train], labels)
-            found = model.predict(known.X[test])
-            errors.setdefault(kind, []).append(float(np.mean(found != known.y[test])))
+            wrong = model.predict(known.X[test]) != known.y[test]
+            errors.setdefault(kind, []).append(float(np.mean(wrong)))
     return {"errors": errors}
 
 
 def table_1_page(records, quick):
-    names = list(dict.fromkeys(name for name, *_ in records if name in SETS))
+    names = [name for name in page.axis(records, 0) if name in SETS]
     present = [method for method in TABLE_1 if (names[0], method) in records]
     printed = {
-        (name, method): Printed(*figures, TRIALS)
+        (name, method): page.Printed(*figures, TRIALS)
         for method, row in TABLE_1.items()
         for name, figures in zip(SETS, row, strict=True)
     }
     ranks = average_ranks(records, names, present)
-    rows = [
-        [
-            method,
-            *(beside(records[name, method], printed[name, method]) for name in names),
-            f"{ranks[method]:.1f} [{AVERAGE_RANKS[method]}]",
-        ]
-        for method in present
-    ]
+    rows = []
+    for method in present:
+        cells = [page.beside(records[name, method], printed[name, method]) for name in names]
+        rows.append([method, *cells, f"{ranks[method]:.1f} [{AVERAGE_RANKS[method]}]"])
     sizes = [size for size in (10, 30) if f"L2-ExRM {size}" in present]
     gaps = {size: mean_gap(records, printed, names, f"L2-ExRM {size}") for size in sizes}
     best = f"L2-ExRM {sizes[-1]}"
     above = [name for name in names if name != "splice" and trees_win(records, name)]
-    told, reason = verdict({
-        f"L2-ExRM has a lower error than both kinds of trees on all sets but splice{_ahead(above)}":
+    ahead = f" (trees are ahead on {', '.join(above)})" if above else ""
+    told, reason = page.verdict({
+        f"L2-ExRM has a lower error than both kinds of trees on all sets but splice{ahead}":
             not above,
         f"{best} has the best average rank ({ranks[best]:.1f}; the best is "
         f"{min(ranks.values()):.1f} of {min(ranks, key=ranks.get)})":
@@ -212,17 +189,13 @@ def table_1_page(records, quick):
             for size, gap in gaps.items()): max(gaps.values()) <= AGREE,
     })  # fmt: skip
     parts = [
-        Table(LEGEND, ["method", *names, "average rank"], rows),
+        Table(page.LEGEND, ["method", *names, "average rank"], rows),
         detail(records, printed, names, sizes),
         scalings(records, printed, names, sizes),
         trees(records, printed, names, sizes),
         differing(records, printed, names, present),
     ]
-    return Page(told, reason, parts, deviations=DEVIATIONS_1)
-
-
-def _ahead(names):
-    return f" (trees are ahead on {', '.join(names)})" if names else ""
+    return page.Page(told, reason, parts, deviations=DEVIATIONS_1)
 
 
 def average_ranks(records, names, present):
@@ -232,110 +205,95 @@ def average_ranks(records, names, present):
 
 def mean_gap(records, printed, names, method, *scale):
     """Mean over the sets of the distance between our mean error and the printed one, in points."""
-    found = {name: mean_error(records[(name, method, *scale)]) for name in names}
-    return fmean(abs(found[name] - printed[name, method].mean) for name in names)
+    ours = {name: mean_error(records[(name, method, *scale)]) for name in names}
+    return fmean(abs(ours[name] - printed[name, method].mean) for name in names)
 
 
 def trees_win(records, name):
-    """Whether some kind of trees of 10 members has a lower mean error than L2-ExRM of 10."""
-    rivals = (mean_error(records[name, f"{kind} 10"]) for kind in ("AdaTree", "BagTree"))
-    return min(rivals) < mean_error(records[name, "L2-ExRM 10"])
+    """Return True if trees of 10 members have a lower mean error than L2-ExRM of 10."""
+    errors = (mean_error(records[name, f"{kind} 10"]) for kind in ("AdaTree", "BagTree"))
+    return min(errors) < mean_error(records[name, "L2-ExRM 10"])
 
 
 def detail(records, printed, names, sizes):
     """L2-ExRM set by set, with the stricter standard errors and more splits."""
     rows, far = [], []
-    for size in sizes:
-        for name in names:
-            method = f"L2-ExRM {size}"
-            target, (free,) = printed[name, method], records[name, size, "free"]
-            splits = [{"test_error": error, **free} for error in free["errors"]]
-            ten, many = (
-                departure(some, target, corrected=False) for some in (records[name, method], splits)
-            )
-            far += [f"{name} with {size}"] if many is not None and abs(many) > 2.0 else []
-            rows.append([
-                method, name, f"{target.mean:.1f} ± {target.std:.1f}",
-                f"{mean_error(records[name, method]):.1f} ({signed(ten)})",
-                f"{mean_error(splits):.1f} ({signed(many)})",
-                f"{mean_error(records[name, size, 'optimum']):.1f}",
-            ])  # fmt: skip
+    for size, name in product(sizes, names):
+        method = f"L2-ExRM {size}"
+        target, (free,) = printed[name, method], records[name, size, "free"]
+        splits, cells = [{"test_error": error, **free} for error in free["errors"]], []
+        for some in (records[name, method], splits):
+            distance = page.departure(some, target, corrected=False)
+            signed = "no spread" if distance is None else f"{distance:+.1f}"
+            cells.append(f"{mean_error(some):.1f} ({signed})")
+        far += [f"{name} with {size}"] if distance is not None and abs(distance) > 2.0 else []
+        optimum = f"{mean_error(records[name, size, 'optimum']):.1f}"
+        rows.append([method, name, f"{target.mean:.1f} ± {target.std:.1f}", *cells, optimum])
     trials = len(splits)
     chance = f"beyond ± 2, where chance alone puts about {0.05 * len(rows):.1f} of {len(rows)},"
-    told = f"{chance} lie {', '.join(far)}" if far else "none lies beyond ± 2"
+    outliers = f"{chance} lie {', '.join(far)}" if far else "none lies beyond ± 2"
     caption = (
         "L2-ExRM set by set. In brackets are plain standard errors, which are stricter: both means "
         f"are of splits of the same rows. In one column {trials} splits are drawn freely, as the "
-        f"paper describes it, and do not keep the shares of the classes as ours do; there {told}. "
+        "paper describes it, and do not keep the shares of the classes as ours do; there "
+        f"{outliers}. "
         "The last column is the same problem on the same splits as the fourth, solved to its "
         "certified optimum, at which all members are equal."
     )
-    labels = {size: ("joined", size, "free") for size in sizes}
-    joined = {size: records[label][0] for size, label in labels.items() if label in records}
+    joined = []
+    for size in sizes:
+        for one in records.get(("joined", size, "free"), ()):
+            target = printed["splice", f"L2-ExRM {size}"].mean
+            error = 100.0 * fmean(one["errors"])
+            joined.append(f"{error:.1f} for {size} members (printed {target:.1f})")
     if joined:
-        caption += (
-            " With both files of splice together free splits give "
-            + " and ".join(
-                f"{100.0 * fmean(one['errors']):.1f} for {size} members (printed "
-                f"{printed['splice', f'L2-ExRM {size}'].mean:.1f})"
-                for size, one in joined.items()
-            )
-            + "; ours is the training file alone."
-        )
+        caption += f" With both files of splice together free splits give {' and '.join(joined)}"
+        caption += "; ours is the training file alone."
     titles = ["method", "set", "printed", f"ours, {len(records[names[0], method])} splits"]
     return Table(caption, [*titles, f"ours, {trials} free splits", "optimum"], rows)
 
 
 def differing(records, printed, names, present):
-    """Which cells of the table differ from the printed ones by plain standard errors."""
-    found = {}
-    for method in present:
-        for name in names:
-            distance = departure(records[name, method], printed[name, method], corrected=False)
-            if distance is not None and abs(distance) > FAR:
-                found.setdefault(method, []).append(name)
-    told = "; ".join(f"{method} on {', '.join(some)}" for method, some in found.items()) or "none"
+    """Sentence on the cells that differ from the printed ones by plain standard errors."""
+    far = {}
+    for method, name in product(present, names):
+        distance = page.departure(records[name, method], printed[name, method], corrected=False)
+        if distance is not None and abs(distance) > FAR:
+            far.setdefault(method, []).append(name)
+    cells = "; ".join(f"{method} on {', '.join(some)}" for method, some in far.items()) or "none"
     text = "Cells that differ from the printed ones by more plain standard errors than"
-    return f"{text} {FAR}: {told}."
-
-
-def signed(number):
-    return "no spread" if number is None else f"{number:+.1f}"
+    return f"{text} {FAR}: {cells}."
 
 
 def scalings(records, printed, names, sizes):
-    """How far L2-ExRM is from the printed errors under each scaling of the features."""
+    """Distances of L2-ExRM from the printed errors under each scaling of the features."""
     scales = {"[-1, 1]": (), "[0, 1]": ("minmax01",), "standardised": ("standard",)}
-    found = {
+    distances = {
         text: [mean_gap(records, printed, names, f"L2-ExRM {size}", *how) for size in sizes]
         for text, how in (scales | {"as they are": ("none",)}).items()
     }
     caption = (
         "How the features were scaled is not printed. The distance in points of the mean errors of "
-        "L2-ExRM from the printed ones, in the mean over the sets, tells; it is the least with "
-        f"features {min(found, key=lambda text: fmean(found[text]))}."
+        "L2-ExRM from the printed ones, in the mean over the sets, decides; it is the least with "
+        f"features {min(distances, key=lambda text: fmean(distances[text]))}."
     )
-    rows = [[text, *(f"{gap:.1f}" for gap in gaps)] for text, gaps in found.items()]
+    rows = [[text, *(f"{gap:.1f}" for gap in gaps)] for text, gaps in distances.items()]
     return Table(caption, ["features", *(f"L2-ExRM {size}" for size in sizes)], rows)
 
 
 def trees(records, printed, names, sizes):
-    """Printed errors of trees beside ours, with the right labels and with shuffled ones."""
+    """Table of printed errors of trees beside ours, with right and with shuffled labels."""
     rows, useless = [], list(names)
-    for name in names:
-        for kind in ("AdaTree", "BagTree"):
-            for size in sizes:
-                method = f"{kind} {size}"
-                told, some = printed[name, method].mean, records[name, method]
-                (shuffled,) = records[name, size, "shuffled"]
-                guess = spread([100.0 * error for error in shuffled["errors"][kind]])
-                majority = mean_error(some, "majority_error")
-                if told < majority and name in useless:
-                    useless.remove(name)
-                rows.append([
-                    name, method, f"{told:.1f}", f"{mean_error(some):.1f}",
-                    f"{guess['mean']:.1f} ± {guess['std']:.1f}", f"{majority:.1f}",
-                ])  # fmt: skip
+    for name, kind, size in product(names, ("AdaTree", "BagTree"), sizes):
+        method = f"{kind} {size}"
+        theirs, some = printed[name, method].mean, records[name, method]
+        (shuffled,) = records[name, size, "shuffled"]
+        guess = page.plus_minus(shuffled["errors"][kind], 100.0)
+        majority = mean_error(some, "majority_error")
+        if theirs < majority and name in useless:
+            useless.remove(name)
+        ours = f"{mean_error(some):.1f}"
+        rows.append([name, method, f"{theirs:.1f}", ours, guess, f"{majority:.1f}"])
     caption = "Trees, and what comes out when the labels of the training rows are shuffled."
     if useless:
         caption += (
@@ -364,7 +322,7 @@ DEVIATIONS_1 = [
 
 
 def table_2_methods(sizes):
-    """The methods of Table 1 and, beside them, other solvers of the same problems."""
+    """Return the methods of Table 1 and other solvers of the same problems."""
     chosen = {name: method for size in sizes for name, method in rivals(size).items()}
     for size in sizes:
         chosen[f"L1-ExRM {size}, optimum"] = exrm(size, 1, "auto")
@@ -378,17 +336,19 @@ def table_2_jobs(quick):
     """CPU time of the fits; quick: on one set."""
     how = {"trials": 2 if quick else TRIALS, "rows": TRAIN}
     return {
-        (name, method): Step(
-            "perf.papers.exrm:training_time",
-            {"data": SETS[name], "command": command, "params": params, **how},
-        )
+        (name, method): timing_step(SETS[name], (command, params), **how)
         for name in (("sonar",) if quick else SETS)
         for method, (command, params) in table_2_methods((10, 30)).items()
     }
 
 
+def timing_step(data, method, **how):
+    command, params = method
+    return page.step(training_time, data=data, command=command, params=params, **how)
+
+
 def training_time(data, command, params, trials, rows):
-    """CPU seconds of the fits on random splits with so many training rows, kernels compiled."""
+    """CPU seconds of the fits on random splits with `rows` training rows, kernels compiled."""
     known, seconds, iterations = datasets.load(data), [], []
     method, scale = (command, params), methods.scale(command, params)
     for number, (train, _) in enumerate(datasets.splits(known.y, trials=trials, train=rows)):
@@ -404,40 +364,36 @@ def training_time(data, command, params, trials, rows):
 
 
 def table_2_page(records, quick):
-    names = list(dict.fromkeys(name for name, _ in records))
-    chosen = list(dict.fromkeys(method for _, method in records))
+    records = page.only(records)
+    names, first = page.axis(records, 0), "L2-ExRM 10"
     ours = {
-        method: fmean(median(records[name, method][0]["cpu_seconds"]) for name in names)
-        for method in chosen
+        method: fmean(median(records[name, method]["cpu_seconds"]) for name in names)
+        for method in page.axis(records, 1)
     }
-    first = "L2-ExRM 10"
     rows = []
     for method, seconds in ours.items():
         row = [method, f"{1e3 * seconds:.2f}", f"{seconds / ours[first]:.2f}"]
-        told = SECONDS.get(method)
-        row += [f"{1e3 * told:.1f}", f"{told / SECONDS[first]:.2f}"] if told else ["", ""]
+        theirs = SECONDS.get(method)
+        row += [f"{1e3 * theirs:.1f}", f"{theirs / SECONDS[first]:.2f}"] if theirs else ["", ""]
         rows.append(row)
     statements = {}
     for size in (10, 30):
         own = f"L2-ExRM {size}"
         for rival in (f"AdaTree {size}", f"BagTree {size}", f"DRM {size}, Algorithm 1"):
-            ratio, told = ours[rival] / ours[own], SECONDS[rival.split(",")[0]] / SECONDS[own]
-            times = f"{ratio:.3g} times as fast, printed {told:.3g}"
+            ratio, theirs = ours[rival] / ours[own], SECONDS[rival.split(",")[0]] / SECONDS[own]
+            times = f"{ratio:.3g} times as fast, printed {theirs:.3g}"
             statements[f"{own} trains faster than {rival} ({times})"] = ratio > 1.0
-    told, reason = verdict(statements)
+    verdict, reason = page.verdict(statements)
+    fits = len(records[names[0], first]["cpu_seconds"])
     caption = (
-        f"Training time in milliseconds of the processor, the median of {len(_seconds(records))} "
+        f"Training time in milliseconds of the processor, the median of {fits} "
         f"fits with {TRAIN} rows, averaged over {len(names)} sets; and as a multiple of {first}. "
         "Only the multiples can be compared with the printed ones, of a machine and of languages "
         "of 2016. What is called optimum is the same problem, solved to a certified gap of 1e-6 by "
         "our default solver; DRM without a word is our default too, Algorithm 1 the paper's way."
     )
     titles = ["method", "ours, ms", "multiple", "printed, ms", "printed multiple"]
-    return Page(told, reason, [Table(caption, titles, rows)], deviations=DEVIATIONS_2)
-
-
-def _seconds(records):
-    return next(iter(records.values()))[0]["cpu_seconds"]
+    return page.Page(verdict, reason, [Table(caption, titles, rows)], deviations=DEVIATIONS_2)
 
 
 DEVIATIONS_2 = [
@@ -454,7 +410,7 @@ DEVIATIONS_2 = [
 
 
 def table_3_methods(members):
-    """The methods of Table 3 with so many members, and the optimum of ExRM."""
+    """Return the methods of Table 3, and the optimum of ExRM."""
     size = {"n_estimators": members}
     chosen = {
         "L1-ExRM": exrm(members, 1),
@@ -482,9 +438,7 @@ def table_3_jobs(quick):
 
 
 def table_3_page(records, quick):
-    names = list(dict.fromkeys(name for name, *_ in records))
-    sizes = list(dict.fromkeys(size for *_, size in records))
-    chosen = list(dict.fromkeys(method for _, method, _ in records))
+    names, chosen, sizes = (page.axis(records, k) for k in range(3))
     ours = {
         (method, size): fmean(mean_error(records[name, method, size]) for name in names)
         for _, method, size in records
@@ -492,22 +446,20 @@ def table_3_page(records, quick):
     rows = []
     for method in chosen:
         row = [method]
-        for size, told in zip(MEMBERS, TABLE_3.get(method, (None,) * 4), strict=True):
+        for size, theirs in zip(MEMBERS, TABLE_3.get(method, (None,) * 4), strict=True):
             if size in sizes:
                 cell = f"{ours[method, size]:.2f}" if (method, size) in ours else ""
-                row.append(cell + (f" [{told:.2f}]" if told else ""))
+                row.append(cell + (f" [{theirs:.2f}]" if theirs else ""))
         rows.append(row)
     most = [size for size in sizes if size > 1]
-    both = ("L1-ExRM", "L2-ExRM")
-    told, reason = verdict({
-        f"ExRM of {_list(most)} members has a lower error than its single machine": all(
-            ours[own, size] < ours[own, 1] for own in both for size in most),
-        "L2-ExRM has a lower error than AdaSVM and BagSVM, whatever their number": all(
-            ours["L2-ExRM", size] < ours[rival, size]
-            for size in most for rival in ("AdaSVM", "BagSVM")),
-        "AdaSVM and BagSVM have a lower error than DRM": all(
-            ours[rival, size] < ours["DRM", size]
-            for size in most for rival in ("AdaSVM", "BagSVM")),
+    rivals = [*product(("AdaSVM", "BagSVM"), most)]
+    verdict, reason = page.verdict({
+        f"ExRM of {', '.join(map(str, most))} members has a lower error than its single machine":
+            all(ours[own, size] < ours[own, 1] for own in ("L1-ExRM", "L2-ExRM") for size in most),
+        "L2-ExRM has a lower error than AdaSVM and BagSVM, whatever their number":
+            all(ours["L2-ExRM", size] < ours[rival, size] for rival, size in rivals),
+        "AdaSVM and BagSVM have a lower error than DRM":
+            all(ours[rival, size] < ours["DRM", size] for rival, size in rivals),
     })  # fmt: skip
     caption = (
         f"Test error in %, averaged over {len(names)} sets and the splits; in brackets the printed "
@@ -517,23 +469,17 @@ def table_3_page(records, quick):
     parts = [Table(caption, ["method", *map(str, sizes)], rows)]
     if not quick:
         parts += [gains(records, names, most), contradiction()]
-    return Page(told, reason, parts, deviations=DEVIATIONS_3)
-
-
-def _list(numbers):
-    return ", ".join(map(str, numbers))
+    return page.Page(verdict, reason, parts, deviations=DEVIATIONS_3)
 
 
 def gains(records, names, sizes):
-    """What members gain over one machine, with intervals over the sets."""
+    """Table of the gains of members over one machine, with intervals over the sets."""
     rows = []
     for method in ("L1-ExRM", "L2-ExRM", "L2-ExRM, optimum", "L2-ExRM, bootstrap"):
         row, single = [method], method.replace("bootstrap", "optimum")
         for size in sizes:
-            each = [
-                mean_error(records[name, method, size]) - mean_error(records[name, single, 1])
-                for name in names
-            ]
+            pairs = ((records[name, method, size], records[name, single, 1]) for name in names)
+            each = [mean_error(several) - mean_error(one) for several, one in pairs]
             mean, low, high = statistics.corrected_interval(each, 1, 0)  # sets do not overlap
             row.append(f"{mean:+.2f} ({low:+.2f} to {high:+.2f})")
         rows.append(row)
@@ -546,7 +492,7 @@ def gains(records, names, sizes):
 
 
 def contradiction():
-    """What Table 3 should have printed, by Table 1."""
+    """Paragraph on the averages that Table 3 should have printed, by Table 1."""
     pairs = []
     for kind in ("L1-ExRM", "L2-ExRM", "DRM"):
         for size in (10, 30):
@@ -578,39 +524,29 @@ DEVIATIONS_3 = [
 
 LAMS = [0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 ROWS = [5_000, 10_000, 20_000, 40_000]
-FITS = 3  # with so many rows, of which the fastest counts
-SLOPES = 0.8, 1.2  # of log time against log rows, between which growth counts as linear
-SETTLED = 0.01  # of the way from the first to the last objective is left at the iteration told
+FITS = 3  # per number of rows; the fastest counts
+SLOPES = 0.8, 1.2  # Growth counts as linear between these slopes of log time against log rows.
+SETTLED = 0.01  # An objective has converged if 1 % of its way to the last one is left.
 
 
 def figure_1_jobs(quick):
     """The effect of lam on sonar; objectives and times on ijcnn1. Quick: few and small."""
-    jobs = {}
-    for lam in (0.5, LAM) if quick else LAMS:
-        for size in MEMBERS[:2] if quick else MEMBERS:
-            for p in (1, 2):
-                for solver in ("paper", "auto"):
-                    jobs["lam", p, size, lam, solver] = Spec(
-                        "sonar", *exrm(size, p, solver, lam), trials=2 if quick else TRIALS
-                    )
-    for p in (1, 2):
-        for size in (5,) if quick else MEMBERS:
-            how = {"data": "ijcnn1", "rows": 1_000 if quick else 49_000}
-            jobs["trace", p, size] = Step(
-                "perf.papers.exrm:convergence", how | {"members": size, "p": p}
-            )
-            for rows in (500, 1_000) if quick else ROWS:
-                command, params = exrm(size, p)
-                jobs["time", p, size, rows] = Step(
-                    "perf.papers.exrm:training_time",
-                    {"data": "ijcnn1", "command": command, "params": params, "trials": FITS,
-                     "rows": rows},
-                )  # fmt: skip
+    jobs, trials, lams = {}, 2 if quick else TRIALS, (0.5, LAM) if quick else LAMS
+    sizes = MEMBERS[:2] if quick else MEMBERS
+    for lam, size, p, solver in product(lams, sizes, (1, 2), ("paper", "auto")):
+        spec = Spec("sonar", *exrm(size, p, solver, lam), trials=trials)
+        jobs["lam", p, size, lam, solver] = spec
+    data, most = "ijcnn1", 1_000 if quick else 49_000
+    for p, size in product((1, 2), (5,) if quick else MEMBERS):
+        jobs["trace", p, size] = page.step(convergence, data=data, rows=most, members=size, p=p)
+        for rows in (500, 1_000) if quick else ROWS:
+            how = {"trials": FITS, "rows": rows}
+            jobs["time", p, size, rows] = timing_step(data, exrm(size, p), **how)
     return jobs
 
 
 def convergence(data, rows, members, p):
-    """The objective after every iteration of Algorithm 2, and the optimum."""
+    """Objective after every iteration of Algorithm 2, and the optimum."""
     known = datasets.load(data)
     train, _ = next(datasets.splits(known.y, train=rows))
     X, y = known.X[train], known.y[train]
@@ -620,9 +556,10 @@ def convergence(data, rows, members, p):
 
 
 def figure_1_page(records, quick):
-    curves = {label[1:]: some for label, some in records.items() if label[0] == "lam"}
-    traces = {label[1:]: some[0] for label, some in records.items() if label[0] == "trace"}
-    times = {label[1:]: some[0] for label, some in records.items() if label[0] == "time"}
+    kinds = {"lam": {}, "trace": {}, "time": {}}
+    for (kind, *label), some in records.items():
+        kinds[kind][tuple(label)] = some
+    curves, traces, times = kinds["lam"], page.only(kinds["trace"]), page.only(kinds["time"])
     parts, pictures = [lam_table(curves), lowest(curves)], lam_pictures(curves)
     statements = lam_statements(curves)
     if traces:
@@ -635,7 +572,7 @@ def figure_1_page(records, quick):
         ] = late[0] <= 30 and late[1] <= 70
         gap = max(one["trace"][-1] / one["optimum"] - 1.0 for one in traces.values())
         statements[
-            f"what it converges to is the optimum, to 0.1 % (ours: up to {100 * gap:.1f} % above)"
+            f"it converges to the optimum, to 0.1 % (ours: up to {100 * gap:.1f} % above)"
         ] = gap <= 1e-3
         slopes, each = ([slope(times, *one, how) for one in traces] for how in (False, True))
         statements[
@@ -643,57 +580,46 @@ def figure_1_page(records, quick):
             f"{min(slopes):.2f} to {max(slopes):.2f}, that of an iteration {min(each):.2f} to "
             f"{max(each):.2f})"
         ] = SLOPES[0] <= min(slopes) and max(slopes) <= SLOPES[1]
-    told, reason = verdict(statements)
-    return Page(told, reason, parts, pictures, DEVIATIONS_F)
+    return page.Page(*page.verdict(statements), parts, pictures, DEVIATIONS_F)
 
 
 def mean_curve(curves, p, size, solver, key):
-    """[(lam, mean error in %), ...]"""
+    """Return [(lam, mean error in %), ...]."""
     return [
         (lam, mean_error(some, key))
-        for (k, count, lam, how), some in curves.items()
-        if (k, count, how) == (p, size, solver)
+        for (*others, lam, how), some in curves.items()
+        if (*others, how) == (p, size, solver)
     ]
 
 
 def lam_statements(curves):
-    """What the paper says on lam: at the value that it goes on with, and over all of them."""
-    sizes = sorted({size for _, size, _, _ in curves})
+    """Return the statements of the paper on lam: at LAM, and over all values."""
+    sizes = sorted(page.axis(curves, 1))
     train, test = (
-        {
-            (p, size): dict(mean_curve(curves, p, size, "paper", key))
-            for p in (1, 2)
-            for size in sizes
-        }
+        {cell: dict(mean_curve(curves, *cell, "paper", key)) for cell in product((1, 2), sizes)}
         for key in ("train_error", "test_error")
     )
     pairs = [((p, a), (p, b)) for p in (1, 2) for a, b in pairwise(sizes)]
-    gains = [
-        [value[p, 1] - value[p, size] for p in (1, 2) for size in sizes[1:]]
-        for value in (
-            {label: errors[LAM] for label, errors in test.items()},
-            {label: fmean(errors.values()) for label, errors in test.items()},
-        )
-    ]
-    told = [f"gains of {min(some):.1f} to {max(some):.1f} points" for some in gains]
-    ends = min(test[1, 1]), max(test[1, 1])
+    at_lam = {cell: errors[LAM] for cell, errors in test.items()}
+    overall = {cell: fmean(errors.values()) for cell, errors in test.items()}
+    gains = [[some[p, 1] - some[p, size] for p, size in product((1, 2), sizes[1:])]
+             for some in (at_lam, overall)]  # fmt: skip
+    texts = [f"gains of {min(some):.1f} to {max(some):.1f} points" for some in gains]
+    low, high = min(test[1, 1]), max(test[1, 1])
     return {
-        "training errors fall as lam grows": all(
-            errors[ends[1]] < errors[ends[0]] for errors in train.values()
-        ),
-        f"fewer members have a lower training error at lam = {LAM:g}": all(
-            train[a][LAM] <= train[b][LAM] for a, b in pairs
-        ),
-        "test errors are in the reverse order there": all(
-            test[b][LAM] <= test[a][LAM] for a, b in pairs
-        ),
-        f"ensembles have a lower test error than PSVM there ({told[0]})": min(gains[0]) > 0.0,
-        f"ensembles are below PSVM in the mean over all lam, too ({told[1]})": min(gains[1]) > 0.0,
-    }
+        "training errors fall as lam grows":
+            all(errors[high] < errors[low] for errors in train.values()),
+        f"fewer members have a lower training error at lam = {LAM:g}":
+            all(train[a][LAM] <= train[b][LAM] for a, b in pairs),
+        "test errors are in the reverse order there":
+            all(test[b][LAM] <= test[a][LAM] for a, b in pairs),
+        f"ensembles have a lower test error than PSVM there ({texts[0]})": min(gains[0]) > 0.0,
+        f"ensembles are below PSVM in the mean over all lam, too ({texts[1]})": min(gains[1]) > 0.0,
+    }  # fmt: skip
 
 
 def lowest(curves):
-    """The lowest errors over lam of a single machine and of ensembles."""
+    """Sentence on the lowest errors over lam of a single machine and of ensembles."""
 
     def best(p, solver, alone):
         return min(
@@ -702,25 +628,24 @@ def lowest(curves):
             if (k, how, size == 1) == (p, solver, alone)
         )
 
-    told = []
+    texts = []
     for p in (2, 1):
         one, early, many = best(p, "auto", True), best(p, "paper", True), best(p, "paper", False)
-        told.append(
+        texts.append(
             f"with p = {p} PSVM comes down to {one[0]:.1f} % at its optimum (lam = {one[2]:g}) and "
             f"to {early[0]:.1f} % by Algorithm 2 (lam = {early[2]:g}), ExRM by Algorithm 2 to "
             f"{many[0]:.1f} % ({many[1]} members, lam = {many[2]:g})"
         )
-    return f"The lowest test errors over lam, chosen in hindsight: {'; '.join(told)}."
+    return f"The lowest test errors over lam, chosen in hindsight: {'; '.join(texts)}."
 
 
 def lam_table(curves):
-    """Test error of Algorithm 2 and at the optimum, by lam and the number of members."""
-    lams = sorted({lam for _, _, lam, _ in curves})
-    rows = []
-    for p, size in sorted({(p, size) for p, size, _, _ in curves}, key=lambda one: (-one[0], one)):
-        for solver, text in (("paper", "Algorithm 2"), ("auto", "optimum")):
-            found = [curves[p, size, lam, solver] for lam in lams]
-            rows.append([str(p), str(size), text, *map(figure, found)])
+    """Table of the test error of Algorithm 2 and at the optimum, by lam and members."""
+    sizes, lams = (sorted(page.axis(curves, k)) for k in (1, 2))
+    solvers, rows = {"paper": "Algorithm 2", "auto": "optimum"}, []
+    for p, size, solver in product((2, 1), sizes, solvers):
+        cells = [figure(curves[p, size, lam, solver]) for lam in lams]
+        rows.append([str(p), str(size), solvers[solver], *cells])
     caption = (
         "Test error in % on sonar, mean ± standard deviation over random halves, by lam. One "
         "member is PSVM. At the optimum ExRM of T members with lam is PSVM with lam / T."
@@ -729,8 +654,8 @@ def lam_table(curves):
 
 
 def lam_pictures(curves):
-    """Training and test error against lam, as printed; and the optimum against lam / T."""
-    sizes = sorted({size for _, size, _, _ in curves})
+    """Draw training and test error against lam, as printed; and the optimum against lam / T."""
+    sizes = sorted(page.axis(curves, 1))
     keys = {"training error": "train_error", "test error": "test_error"}
 
     def panels(solver, title, x_label, place):
@@ -747,12 +672,10 @@ def lam_pictures(curves):
 
     paper = panels("paper", "", "lam", lambda lam, size: lam)
     best = panels("auto", ", optimum", "log10 of lam / T", lambda lam, size: math.log10(lam / size))
+    caption = "At the optimum the errors depend on lam / T only: ensembles are one machine"
     return {
         "lam": (draw.figure(paper), "Errors of Algorithm 2 on sonar against lam"),
-        "optimum": (
-            draw.figure(best),
-            "At the optimum the errors depend on lam / T only: ensembles are one machine",
-        ),
+        "optimum": (draw.figure(best), caption),
     }
 
 
@@ -761,7 +684,7 @@ def _members(size):
 
 
 def settled(one):
-    """The iteration from which on the objective stays within SETTLED of its way to the end."""
+    """Return the first iteration after which the objective stays within SETTLED of its way."""
     away = np.abs(np.array(one["trace"]) - one["trace"][-1])
     return int(np.flatnonzero(away > SETTLED * away.max())[-1]) + 2 if away.max() else 1
 
@@ -782,31 +705,24 @@ def trace_table(traces):
 
 
 def slope(times, p, size, each=False):
-    """The power of the rows with which the time, or that of each iteration, grows.
-
-    It is found by least squares on the logarithms.
-    """
-    found = sorted(
+    """Return the slope of log time, or log time per iteration, against log rows."""
+    points = [
         (rows, min(one["cpu_seconds"]) / (one["iterations"][0] if each else 1))
-        for (k, count, rows), one in times.items()
-        if (k, count) == (p, size)
-    )
-    x, y = np.log(np.array(found)).T
-    return float(np.polyfit(x, y, 1)[0])
+        for (*cell, rows), one in times.items()
+        if cell == [p, size]
+    ]
+    return float(np.polyfit(*np.log(points).T, 1)[0])
 
 
 def time_table(times):
-    counts = sorted({rows for _, _, rows in times})
-    rows = []
-    for p, size in dict.fromkeys((p, size) for p, size, _ in times):
-        found = [times[p, size, count] for count in counts]
-        rows.append([
-            str(p), str(size),
-            *(f"{min(one['cpu_seconds']):.3f} ({one['iterations'][0]})" for one in found),
-            f"{slope(times, p, size):.2f}", f"{slope(times, p, size, each=True):.2f}",
-        ])  # fmt: skip
+    counts, rows = sorted(page.axis(times, 2)), []
+    for p, size in product(page.axis(times, 0), page.axis(times, 1)):
+        some = [times[p, size, count] for count in counts]
+        cells = [f"{min(one['cpu_seconds']):.3f} ({one['iterations'][0]})" for one in some]
+        powers = [f"{slope(times, p, size, each):.2f}" for each in (False, True)]
+        rows.append([str(p), str(size), *cells, *powers])
     caption = (
-        f"Seconds of the processor to train on so many rows of ijcnn1 with Algorithm 2, the lowest "
+        f"Seconds of the processor to train on rows of ijcnn1 with Algorithm 2, the lowest "
         f"of {FITS} fits, and in brackets the iterations, of which more rows need more, as the "
         "stopping rule is absolute; then the power of the rows with which the time grows, 1 where "
         "linear, and that of the time of an iteration."
@@ -816,8 +732,8 @@ def time_table(times):
 
 
 def speed_pictures(traces, times):
-    """Normalised objectives against iterations, and times against rows."""
-    sizes = sorted({size for _, size in traces})
+    """Draw normalised objectives against iterations, and times against rows."""
+    sizes = sorted(page.axis(traces, 1))
     falling, growing = [], []
     for p in (2, 1):
         lines = {}
@@ -827,9 +743,8 @@ def speed_pictures(traces, times):
             lines[_members(size)] = list(enumerate(scaled.tolist(), 1))
         falling.append(draw.Panel(f"p = {p}", "iteration", "objective, in [0, 1]", lines))
         seconds = {
-            _members(size): [(count, min(one["cpu_seconds"]))
-                             for (k, members, count), one in times.items()
-                             if (k, members) == (p, size)]
+            _members(size): [(rows, min(one["cpu_seconds"]))
+                             for (*cell, rows), one in times.items() if cell == [p, size]]
             for size in sizes
         }  # fmt: skip
         growing.append(draw.Panel(f"p = {p}", "rows", "seconds", seconds))
@@ -855,40 +770,24 @@ DEVIATIONS_F = [
 
 
 TARGETS = {
-    "exrm-table1": Target(
+    "exrm-table1": page.Target(
         "ExRM, Table 1: test errors of ten methods on eight data sets",
-        REFERENCE,
         "Trees are inferior to ExRM in most cases, splice is the exception, and L2-ExRM of 30 "
         "members has the best average rank of ten methods.",
-        table_1_jobs,
-        table_1_page,
-        "It takes about a minute.",
-    ),
-    "exrm-table2": Target(
+        table_1_jobs, table_1_page, "It takes about a minute."),
+    "exrm-table2": page.Target(
         "ExRM, Table 2: training time",
-        REFERENCE,
         "ExRM trains faster than boosted and bagged trees, and hundreds of times faster than DRM.",
-        table_2_jobs,
-        table_2_page,
-        "It takes half a minute.",
-    ),
-    "exrm-table3": Target(
+        table_2_jobs, table_2_page, "It takes half a minute."),
+    "exrm-table3": page.Target(
         "ExRM, Table 3: test errors of ensembles of SVMs by the number of members",
-        REFERENCE,
         "ExRM has the lowest error of all ensembles of SVMs, and a lower one than its single "
         "machine; boosted and bagged SVMs have lower errors than DRM.",
-        table_3_jobs,
-        table_3_page,
-        "It takes two minutes.",
-    ),
-    "exrm-figure1": Target(
+        table_3_jobs, table_3_page, "It takes two minutes."),
+    "exrm-figure1": page.Target(
         "ExRM, Figure 1: the effect of lam, convergence, training time",
-        REFERENCE,
         "As lam grows training errors fall; fewer members have a lower training error and a higher "
         "test error, so that ensembles beat PSVM; the algorithm converges to the optimum in about "
         "30 iterations (p = 2) or 70 (p = 1), and its time is linear in the rows.",
-        figure_1_jobs,
-        figure_1_page,
-        "It takes about five minutes.",
-    ),
-}
+        figure_1_jobs, figure_1_page, "It takes about five minutes."),
+}  # fmt: skip

@@ -1,7 +1,8 @@
 """Pages of papers: targets, observations, and our numbers beside printed ones.
 
 A target is one table or figure of a paper; perf/papers/<paper>.py declares it. Its page function
-turns records into a Page, with a verdict that follows from the records by a rule.
+turns records into a Page, with a verdict that follows from the records by a rule. Records come as
+{label: [record, ...]}, one record per label if the job is a Step.
 """
 
 import math
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from perf.study.workers import Step
 from perf.text import mean_std, spread
 
 VERDICTS = HOLDS, PARTLY, FAILS = "holds", "partly holds", "does not hold"
@@ -20,13 +22,10 @@ class Target:
     """A table or a figure of a paper."""
 
     title: str
-    reference: str
     claim: str
-    jobs: (
-        Callable  # jobs(quick) -> {label: Spec or Step}; quick: a run of seconds, for a first look
-    )
-    page: Callable  # page(records, quick) -> Page, of {label: [record, ...]}
-    seconds: str  # how long all of it takes on two cores, in words
+    jobs: Callable  # jobs(quick) -> {label: Spec or Step}; quick: a run of seconds
+    page: Callable  # page(records, quick) -> Page
+    seconds: str  # sentence on the time that it takes
 
 
 @dataclass
@@ -34,8 +33,8 @@ class Page:
     """Results of a target: verdict, tables, drawings, deviations from the paper."""
 
     verdict: str  # one of VERDICTS
-    reason: str  # why, in a sentence or two, with the figures that decide
-    parts: list  # of texts and Tables, in their order
+    reason: str  # one or two sentences with the numbers that decide
+    parts: list  # texts and Tables, in their order
     pictures: dict = field(default_factory=dict)  # {suffix of the file's name: (SVG, caption)}
     deviations: list = field(default_factory=list)  # sentences; the page numbers them
 
@@ -54,7 +53,30 @@ class Printed(NamedTuple):
     trials: int = 1
 
 
-# -- figures beside printed ones -------------------------------------------------------------------
+# -- jobs and records ------------------------------------------------------------------------------
+
+
+def step(function, **arguments):
+    """Return the Step that calls a function of a paper with these arguments."""
+    return Step(f"{function.__module__}:{function.__name__}", arguments)
+
+
+def only(records):
+    """Return {label: record} of records with one record per label."""
+    return {label: record for label, (record,) in records.items()}
+
+
+def axis(records, k):
+    """Return the values at place k of the labels, each once, in their order."""
+    return list(dict.fromkeys(label[k] for label in records))
+
+
+# -- numbers beside printed ones -------------------------------------------------------------------
+
+
+def plus_minus(values, factor=1.0, digits=1):
+    """Write the mean and, of several values, the standard deviation."""
+    return mean_std(spread([*map(float, values)]), factor, digits, sign="±")
 
 
 def corrected_error(std, trials, train, test):
@@ -65,31 +87,31 @@ def corrected_error(std, trials, train, test):
 def departure(records, printed, key="test_error", scale=100.0, corrected=True):
     """Distance of our mean from the printed one in standard errors; None without a spread.
 
-    Both means are of random splits. Where the paper prints no standard deviation, ours is taken.
+    Both means are of random splits. If the paper prints no standard deviation, ours is taken.
     With corrected=False the standard errors are the plain ones, which is stricter: both are means
     of splits of the same rows, and given the rows splits are independent.
     """
-    figures = spread([scale * record[key] for record in records])
-    if not figures["std"]:
+    own = spread([scale * record[key] for record in records])
+    if not own["std"]:
         return None
     rows = records[0]["train_rows"], records[0]["test_rows"] if corrected else 0
-    ours = corrected_error(figures["std"], len(records), *rows)
-    theirs = corrected_error(printed.std or figures["std"], printed.trials, *rows)
-    return (figures["mean"] - printed.mean) / math.hypot(ours, theirs)
+    ours = corrected_error(own["std"], len(records), *rows)
+    theirs = corrected_error(printed.std or own["std"], printed.trials, *rows)
+    return (own["mean"] - printed.mean) / math.hypot(ours, theirs)
 
 
 def figure(records, key="test_error", scale=100.0):
-    """Our mean and standard deviation, as text."""
+    """Write our mean and, if it is not zero, the standard deviation."""
     ours = spread([scale * record[key] for record in records])
     return mean_std(ours | {"std": ours["std"] or None}, sign="±")
 
 
 def beside(records, printed, key="test_error", scale=100.0):
-    """Our figure, and in brackets the printed one and by how many standard errors they differ."""
-    told = f"{printed.mean:.1f}" + (f" ± {printed.std:.1f}" if printed.std else "")
+    """Write our figure, and in brackets the printed one and the departure in standard errors."""
+    text = f"{printed.mean:.1f}" + (f" ± {printed.std:.1f}" if printed.std else "")
     distance = departure(records, printed, key, scale)
-    told += "" if distance is None else f"; {distance:+.1f}"
-    return f"{figure(records, key, scale)} [{told}]"
+    text += "" if distance is None else f"; {distance:+.1f}"
+    return f"{figure(records, key, scale)} [{text}]"
 
 
 LEGEND = (
@@ -112,31 +134,30 @@ class Observation(NamedTuple):
 
 
 def judge(verdicts):
-    """Verdict on several observations together: all hold, none holds, or neither."""
+    """Return the verdict on several verdicts: all hold, all fail, or neither."""
     verdicts = {*verdicts}
     return HOLDS if verdicts == {HOLDS} else FAILS if verdicts == {FAILS} else PARTLY
 
 
 def verdict(statements):
-    """The verdict on a claim of several statements, {text: whether it came out}, and these."""
-    right = [text for text, came in statements.items() if came]
-    wrong = [text for text, came in statements.items() if not came]
+    """Return the verdict on a claim of several statements, {text: is true}, and its reason."""
+    right = [text for text, is_true in statements.items() if is_true]
+    wrong = [text for text, is_true in statements.items() if not is_true]
     lines = [f"what came out: {'; '.join(right)}."] if right else []
     lines += [f"{'W' if right else 'w'}hat did not: {'; '.join(wrong)}."] if wrong else []
-    told = judge(HOLDS if came else FAILS for came in statements.values())
-    return told, " ".join(lines)
+    return judge(HOLDS if true else FAILS for true in statements.values()), " ".join(lines)
 
 
-def overall(seen):
-    """The verdict on all observations of a page, and how many hold, in words."""
-    holding = sum(one.verdict == HOLDS for one in seen)
-    words = f"{holding} of {len(seen)} observations {'holds' if holding == 1 else 'hold'}"
-    return judge(one.verdict for one in seen), words
+def overall(observed):
+    """Return the verdict on all observations of a page, and the number that hold, in words."""
+    holding = sum(one.verdict == HOLDS for one in observed)
+    words = f"{holding} of {len(observed)} observations {'holds' if holding == 1 else 'hold'}"
+    return judge(one.verdict for one in observed), words
 
 
-def observations(seen):
-    """The table of them, numbered."""
-    rows = [[k, *one] for k, one in enumerate(seen, 1)]
+def observations(observed):
+    """Return the numbered table of the observations."""
+    rows = [[k, *one] for k, one in enumerate(observed, 1)]
     caption = "What the paper observes, and what we find:"
     return Table(caption, ["", "observation", "verdict", "what decides"], rows)
 

@@ -28,24 +28,24 @@ def command(names, quick, jobs, folder, quiet):
             wrong = f"unknown target {name!r}.{near(name, TARGETS)}"
             raise ValueError(f"{wrong} The targets are all, {', '.join(TARGETS)}")
     pages = []
-    with store.Store(folder) as kept:
+    with store.Store(folder) as stored:
         for name in names:
-            files = reproduce(name, kept, quick, jobs, quiet)
+            files = reproduce(name, stored, quick, jobs, quiet)
             for path, text in files.items() if folder else ():
                 outputs.write_text(os.path.join(folder, path), text)
             pages.append(files[f"{name}.md"])
     return "\n".join(pages)
 
 
-def reproduce(name, kept, quick=False, jobs=1, quiet=True):
-    """Run one target with what is kept; return the texts of its files, {name: text}."""
+def reproduce(name, stored, quick=False, jobs=1, quiet=True):
+    """Run one target, but for cells with stored records; return its files, {name: text}."""
     target = load(name)
     planned, missing = _available(target.jobs(quick))
     cells = {label: list(_cells(job)) for label, job in planned.items()}
     waiting = [cell for some in cells.values() for cell in some]
     if waiting:
-        compare.run(waiting, kept, jobs, quiet)
-    records = {label: [kept.records[cell.key] for cell in some] for label, some in cells.items()}
+        compare.run(waiting, stored, jobs, quiet)
+    records = {label: [stored.records[cell.key] for cell in some] for label, some in cells.items()}
     for label, some in records.items():
         for record in some:
             if "failure" in record:
@@ -57,11 +57,15 @@ def reproduce(name, kept, quick=False, jobs=1, quiet=True):
 
 def load(name):
     """Return a target by its name."""
-    return importlib.import_module(f"perf.papers.{TARGETS[name]}").TARGETS[name]
+    return _paper(name).TARGETS[name]
+
+
+def _paper(name):
+    return importlib.import_module(f"perf.papers.{TARGETS[name]}")
 
 
 def _available(jobs):
-    """Part the jobs whose data are there from the names of the sets that are missing."""
+    """Return the jobs whose data are there, and the names of the missing data sets."""
     planned, missing = {}, []
     for label, job in jobs.items():
         needed = job.arguments.get("data") if isinstance(job, workers.Step) else job.data
@@ -75,7 +79,7 @@ def _available(jobs):
 
 
 def _cells(job):
-    """The cells of a job, each with the key under which its record is kept."""
+    """Yield the cells of a job, each with the key of its record."""
     if isinstance(job, workers.Step):
         text = json.dumps([job.function, job.arguments], sort_keys=True)
         yield job._replace(key=hashlib.sha256(text.encode()).hexdigest()[:32])
@@ -92,7 +96,7 @@ def _cells(job):
 def render(name, target, page, missing, quick, records):
     """Write a page in its fixed form."""
     assert page.verdict in VERDICTS, page.verdict
-    lines = [f"# {target.title}", "", wrap(f"**Reference.** {target.reference}")]
+    lines = [f"# {target.title}", "", wrap(f"**Reference.** {_paper(name).REFERENCE}")]
     lines += ["", wrap(f"**Claim.** {target.claim}")]
     lines += ["", wrap(f"**Verdict.** {page.verdict}: {page.reason}"), "", "## Figures"]
     if quick:
@@ -105,21 +109,17 @@ def render(name, target, page, missing, quick, records):
     for suffix, (_, caption) in page.pictures.items():
         lines += ["", f"![{caption}]({name}-{suffix}.svg)"]
     lines += ["", "## Deviations", ""]
-    told = [*page.deviations, *(f"Missing, as it cannot be shipped and is not in the directory "
-                                f"ENSOLVE_DATA: {data}." for data in missing)]  # fmt: skip
-    lines += [wrap(f"{k}. {text}", " " * len(f"{k}. ")) for k, text in enumerate(told, 1)]
-    lines += [
-        "",
-        "## Command",
-        "",
-        f"`python cli.py reproduce {name}{' --quick' if quick else ''}`",
-    ]
+    absent = "Missing, as it cannot be shipped and is not in the directory ENSOLVE_DATA: {}."
+    deviations = [*page.deviations, *map(absent.format, missing)]
+    lines += [wrap(f"{k}. {text}", " " * len(f"{k}. ")) for k, text in enumerate(deviations, 1)]
+    command = f"`python cli.py reproduce {name}{' --quick' if quick else ''}`"
+    lines += ["", "## Command", "", command]
     lines += ["", wrap(f"{target.seconds} {_versions(records)}")]
     return "\n".join(lines) + "\n"
 
 
 def _versions(records):
-    """What the records were made with."""
-    found = [record.get("versions", {}) for some in records.values() for record in some]
-    versions = {package: number for one in found for package, number in one.items()}
+    """Write the versions of the packages that the records were made with."""
+    each = [record.get("versions", {}) for some in records.values() for record in some]
+    versions = {package: number for one in each for package, number in one.items()}
     return ", ".join(f"{package} {number}" for package, number in versions.items()) + "."

@@ -145,7 +145,7 @@ def test_verdict_on_the_figure():
         ({"power": 2.0}, "training time is linear"),
         ({"order": -1.0}, "test errors are in the reverse order there"),
         ({"order": -1.0}, "ensembles have a lower test error than PSVM there (gains of -2.9"),
-        ({"excess": 5.0}, "what it converges to is the optimum"),
+        ({"excess": 5.0}, "it converges to the optimum"),
     ):
         page = exrm.figure_1_page(made_up_figure(**changes), False)
         assert page.verdict == "partly holds"

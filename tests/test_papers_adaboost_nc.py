@@ -59,7 +59,7 @@ def test_figure_2_is_judged_by_length_regions_and_error(sign, expected):
 
 def runs(wrong, name, kind, count, arguments):
     """Made-up records of Figures 3 and 4: wrong(run) is a list of numbers of wrong rows."""
-    shared = {"data": paper.SETS[name].name} | arguments
+    shared = {"data": paper.SETS[name][0]} | arguments
     return {
         (run, name, kind): [{"wrong": wrong(run), "train_rows": 800, "test_rows": 200,
                              "arguments": shared}]
