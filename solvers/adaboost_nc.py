@@ -1496,6 +1496,8 @@ MIN_CELLS_PER_THREAD = 400_000  # Cells of X that pay for starting a thread.
 class AdaBoostNC(_Nested):
     """AdaBoost.NC: boosting with more weight where the members agree.
 
+    Use it to make boosted deep trees disagree; compare the result with AdaBoost.
+
     Parameters
     ----------
     n_estimators : int >= 1
@@ -1555,13 +1557,13 @@ class AdaBoostNC(_Nested):
     Example
     -------
     >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
-    >>> model.score(X, y), model.reason_
+    >>> model.score(X_test, y_test), model.reason_
 
     Early stopping after ten rounds without a higher accuracy on other rows:
 
     >>> seen = []
     >>> def has_settled(model, t, info):
-    ...     seen.append(model.score(X_valid, y_valid))
+    ...     seen.append(model.score(X_test, y_test))
     ...     return t > seen.index(max(seen)) + 10
     >>> model = AdaBoostNC(callback=has_settled, random_state=0).fit(X, y)
     """
@@ -1817,6 +1819,8 @@ class AdaBoostNC(_Nested):
 
 class AdaBoost(AdaBoostNC):
     """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes of AdaBoostNC.
+
+    Use it for boosted stumps or trees on clean labels.
 
     Trees have depth 3 by default: an unlimited tree soon makes no error, which ends the run.
 

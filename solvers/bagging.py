@@ -1861,6 +1861,8 @@ class _Bagged(_Nested):
 class Bagging(_Bagged):
     """Bagging: a vote of members trained on samples of the rows; random forests, too.
 
+    Use it for tables with missing values, without tuning; max_features="sqrt" is a random forest.
+
     Parameters
     ----------
     base : "tree", "stump" or an object with fit and predict
@@ -1946,13 +1948,13 @@ class Bagging(_Bagged):
     Example
     -------
     >>> model = Bagging(max_features="sqrt", oob_score=True, random_state=0).fit(X, y)
-    >>> model.score(X, y), model.oob_score_
+    >>> model.score(X_test, y_test), model.oob_score_
 
     Early stopping after 10 members without a higher accuracy on other rows:
 
     >>> scores = []
     >>> def stop(model, iteration, info):
-    ...     scores.append(model.score(X_valid, y_valid))
+    ...     scores.append(model.score(X_test, y_test))
     ...     return iteration - np.argmax(scores) > 10
     >>> model = Bagging(n_estimators=500, callback=stop).fit(X, y)
     """
@@ -2043,6 +2045,8 @@ class Bagging(_Bagged):
 class BaggingRegressor(_Regressor, _Bagged):
     """Bagging for numbers: the mean of regression trees, or of objects, on samples of the rows.
 
+    Use it for numeric targets, without tuning.
+
     Parameters
     ----------
     base : "tree", "stump" or an object with fit and predict
@@ -2070,7 +2074,7 @@ min_samples_leaf, max_leaf_nodes, max_bins, n_jobs, random_state, verbose, callb
     Example
     -------
     >>> model = BaggingRegressor(max_features=1 / 3, oob_score=True, random_state=0).fit(X, y)
-    >>> model.score(X, y), model.oob_score_
+    >>> model.score(X_test, y_test), model.oob_score_
     """
 
     _oob_name = "oob_prediction_"

@@ -1003,7 +1003,7 @@ class _Combined(_Nested):
     callback : None or callable
         Called as callback(self, iteration, info) after every iteration; True stops. The model is
         then that of the members so far. An estimator `meta` is reported once, at the end. Early
-        stopping: lambda model, iteration, info: model.score(X_valid, y_valid) > 0.9.
+        stopping: lambda model, iteration, info: model.score(X_test, y_test) > 0.9.
     """
 
     _built_in = BUILT_IN
@@ -1202,6 +1202,8 @@ class _Combined(_Nested):
 class Voting(_Combined):
     """Vote of several classifiers, of two or more classes.
 
+    Use it to combine models of different kinds; equal weights are hard to beat.
+
     Parameters
     ----------
     members : list of classifiers, or of pairs (name, classifier), or a text of names with commas
@@ -1322,6 +1324,8 @@ class Voting(_Combined):
 
 class Stacking(_Combined):
     """Classifier on top of the out-of-fold probabilities of others; two or more classes.
+
+    Use it to learn how far to trust each of several models.
 
     Parameters
     ----------
@@ -1446,6 +1450,8 @@ class _CombinedRegressor(_Regressor, _Combined):
 class VotingRegressor(_CombinedRegressor):
     """Average of several regressors.
 
+    Use it to average regressors of different kinds.
+
     Parameters
     ----------
     members : list of regressors, or of pairs (name, regressor), or a text of names with commas
@@ -1510,6 +1516,8 @@ class VotingRegressor(_CombinedRegressor):
 class StackingRegressor(_CombinedRegressor):
     """Regressor on top of the out-of-fold predictions of others.
 
+    Use it to learn the weights of several regressors.
+
     Parameters
     ----------
     members : list of regressors, or of pairs (name, regressor), or a text of names with commas
@@ -1569,6 +1577,8 @@ class StackingRegressor(_CombinedRegressor):
 
 class Calibrated(_Combined):
     """Probabilities for a classifier of two classes.
+
+    Use it to get probabilities from a decision function.
 
     Parameters
     ----------

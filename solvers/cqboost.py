@@ -1903,6 +1903,8 @@ class _Vote(_Nested):
 class CqBoost(_Vote):
     """Vote with the smallest second moment of the margin at a given first one: the C-bound.
 
+    Use it for a sparse vote with a (loose) bound, or to re-weight the trees of a forest.
+
     Over stumps it also fits on row blocks; example_weights_, of n entries, is then left out.
 
     Parameters
@@ -1957,6 +1959,8 @@ class_weight, n_jobs, verbose, callback : as in _Vote
 class MDBoost(_Vote):
     """Vote with a large mean and a small variance of the margin.
 
+    Use it to trade the mean of the margin against its variance.
+
     Over stumps it also fits on row blocks, as CqBoost does.
 
     Parameters
@@ -1997,6 +2001,8 @@ STALLED_ROUNDS = 3  # Rounds without fewer changes of sides that end the first p
 
 class MinCq(_Vote):
     """The original MinCq: every voter and its complement, weights within a narrow box.
+
+    Use it for few voters, when all of them may get a weight.
 
     Time is cubic and memory quadratic in the number of voters: 3,000 take some seconds, 5,000 half
     a minute. The callback is called between rounds and can stop it, with a valid vote. Over stumps
@@ -2154,6 +2160,8 @@ SUPPORTING = 1e-5  # Weights above this fraction of the largest go on to HiGHS.
 class LPBoost(_Vote):
     """Vote of a small sum of weights and small hinge loss: a linear program.
 
+    Use it for the fewest voters.
+
     It has a variable for each row, so row blocks are refused.
 
     Parameters
@@ -2278,6 +2286,8 @@ FINE = 1e-12  # Gap, relative to max(1, objective), at which the interior-point 
 
 class CGBoost(_Vote):
     """Vote of small squared weights and small hinge loss: a quadratic program.
+
+    Use it for a smoother vote than LPBoost, on up to some thousand rows.
 
     It has a variable for each row, so row blocks are refused.
 

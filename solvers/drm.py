@@ -1426,6 +1426,8 @@ KERNEL_LIMIT = 1e150  # Squares of smaller kernel values are finite.
 class DRM(_Estimator):
     """Diversity regularized machine.
 
+    Use it for kernel machines kept apart by their angles, with sampling="bootstrap".
+
     Parameters
     ----------
     n_estimators : int >= 1
@@ -1492,7 +1494,7 @@ class DRM(_Estimator):
     Example
     -------
     >>> model = DRM(n_estimators=5, sampling="bootstrap", random_state=0).fit(X, y)
-    >>> model.score(X, y), model.residual_ <= model.tol
+    >>> model.score(X_test, y_test), model.residual_ <= model.tol
     """
 
     _param_rules = {
@@ -1742,6 +1744,8 @@ class DRM(_Estimator):
 
 class NuSVM(DRM):
     """nu-SVM with squared slack: DRM with one member; parameters and attributes as there.
+
+    Use it for up to some thousand rows and a nonlinear boundary.
 
     Parameters
     ----------

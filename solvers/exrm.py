@@ -1780,6 +1780,8 @@ class _Estimator:
 class ExRM(_Estimator):
     """Exclusivity regularized machine.
 
+    Use it for several SVMs trained together, with sampling="bootstrap": else they are equal.
+
     Parameters
     ----------
     n_estimators : int >= 1
@@ -1841,7 +1843,7 @@ class ExRM(_Estimator):
     Example
     -------
     >>> model = ExRM(n_estimators=5, sampling="bootstrap", random_state=0).fit(X, y)
-    >>> model.score(X, y), model.residual_ <= model.tol
+    >>> model.score(X_test, y_test), model.residual_ <= model.tol
     """
 
     _param_rules = {
@@ -2011,6 +2013,8 @@ class ExRM(_Estimator):
 
 class PSVM(ExRM):
     """Primal support vector machine (ExRM with one member).
+
+    Use it for many rows and a linear boundary.
 
     Parameters
     ----------

@@ -2214,6 +2214,8 @@ class _OfProbabilities:
 class GradientBoosting(_Boosted):
     """Gradient boosting of trees, or of any regressor, for two classes.
 
+    Use it for many rows of unknown structure.
+
     Parameters
     ----------
     loss : "log", "exponential", "squared", "hinge" or callable
@@ -2293,7 +2295,7 @@ class GradientBoosting(_Boosted):
     Example
     -------
     >>> model = GradientBoosting(early_stopping=True, random_state=0).fit(X, y)
-    >>> model.predict_proba(X), model.n_iter_, model.reason_
+    >>> model.score(X_test, y_test), model.n_iter_, model.reason_
 
     A custom loss, here the squared hinge:
 
@@ -2364,6 +2366,8 @@ class GradientBoosting(_Boosted):
 
 class GradientBoostingRegressor(_Regressor, _Boosted):
     """Gradient boosting for numbers; parameters and attributes as in GradientBoosting.
+
+    Use it for numeric targets, many rows of unknown structure.
 
     Parameters
     ----------

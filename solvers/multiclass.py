@@ -666,6 +666,8 @@ class _Coded(_Nested):
 class OneVsRest(_Coded):
     """One classifier for each class, against all others.
 
+    Use it for more than two classes with any binary method.
+
     Parameters
     ----------
     base : a classifier of two classes, or "linear"
@@ -746,6 +748,8 @@ class OneVsRest(_Coded):
 
 class ECOC(_Coded):
     """Error-correcting output code: one classifier for each of many ways to split the classes.
+
+    Use it for many classes, when errors of single binary problems should be corrected.
 
     Parameters
     ----------

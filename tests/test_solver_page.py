@@ -20,8 +20,9 @@ HEAD = """\
 # Solvers
 
 One section per class: its problem, when to use it, its parameters, an example with its output.
-In the examples X (208, 60) and y are the data set sonar; regressors predict its first column from
-the others. `python -m tests.test_solver_page --write` renders this page from the docstrings.
+In the examples X and y are every other row of the data set sonar, X_test and y_test the rest; with
+several classes of wine; regressors predict its first column.
+`python -m tests.test_solver_page --write` renders this page from the docstrings.
 """
 COMMANDS = {name: command for command, (_, name, _) in METHODS.items()}
 
@@ -47,16 +48,27 @@ def problem(module):
     return re.sub(r"^ {10}", "", text[1], flags=re.MULTILINE).strip()
 
 
-def parameters(cls, text):
-    """Yield a table row per parameter: name, accepted values, default, meaning."""
+def parameters(cls):
+    """Return {name: (accepted values, meaning)}; "as in OTHER" is looked up there."""
+    found, text = {}, sections(inspect.getdoc(cls))["Parameters"]
+    for names, kind, meaning in re.findall(r"^(\w.*?) : (.*)\n?((?: .*\n?|\n(?= ))*)", text, re.M):
+        for name in names.split(", "):
+            found[name] = kind, " ".join(meaning.split())
+            if kind.startswith("as in "):
+                other = getattr(sys.modules[cls.__module__], kind.removeprefix("as in "))
+                found[name] = parameters(other)[name]
+    return found
+
+
+def table(cls):
+    """Return the table of parameters."""
+    rows = [("Parameter", "Values", "Default", "Meaning"), ("---",) * 4]
     defaults = inspect.signature(cls).parameters
-    for names, kind, meaning in re.findall(r"^(\w.*?) : (.*)\n((?: .*\n|\n(?= ))*)", text, re.M):
-        default = ", ".join(repr(defaults[name].default) for name in names.split(", ")[:1])
-        if kind.startswith("as in "):
-            changed = [f"{n}={defaults[n].default!r}" for n in names.split(", ")]
-            yield f"| {names} | {kind} | | defaults: {', '.join(changed)} |"
-        else:
-            yield f"| {names} | {kind} | {default} | {' '.join(meaning.split())} |"
+    rows += [
+        (k, kind, repr(defaults[k].default), text) for k, (kind, text) in parameters(cls).items()
+    ]
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def example(cls, text):
@@ -64,11 +76,10 @@ def example(cls, text):
     name = cls.__name__
     if ">>>" not in text:
         seed = "random_state=0" if "random_state" in inspect.signature(cls).parameters else ""
-        text = f">>> model = {name}({seed}).fit(X, y)\n>>> model.score(X, y)\n"
-    data = datasets.load("wine" if cls._multi_class and "SVM" not in text else "sonar")
-    X, y = data.X, data.y
-    if name.endswith("Regressor"):
-        X, y = np.delete(X, 0, axis=1), X[:, 0]
+        text = f">>> model = {name}({seed}).fit(X, y)\n>>> model.score(X_test, y_test)\n"
+    is_regressor = name.endswith("Regressor")
+    data = datasets.load("wine" if cls._multi_class or is_regressor else "sonar")
+    X, y = (data.X[:, 1:], data.X[:, 0]) if is_regressor else (data.X, data.y)
     space = {one.__name__: one for _, one in classes()} | vars(sys.modules[cls.__module__])
     space |= {"X": X[::2], "y": y[::2], "X_test": X[1::2], "y_test": y[1::2], "np": np}
     lines = []
@@ -87,7 +98,8 @@ def example(cls, text):
 def shown(result):
     """Return repr of a result with at most three decimals, so that rounding does not show."""
     text = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", repr(result))
-    return re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.3f}", text)
+    text = re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.3f}", text)
+    return re.sub(r" +(?=[],])", "", text)
 
 
 def render():
@@ -103,8 +115,7 @@ def render():
         command = f", `python cli.py {COMMANDS[cls.__name__]}`" if cls.__name__ in COMMANDS else ""
         page.append(f"### {cls.__name__}\n\n{first}\n{rest.rstrip()}\n".rstrip() + "\n")
         page.append(f"`from solvers.{stem} import {cls.__name__}`{command}\n")
-        table = "\n".join(parameters(cls, doc["Parameters"]))
-        page.append(f"| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n{table}\n")
+        page.append(f"{table(cls)}\n")
         page.append(f"```pycon\n{example(cls, doc.get('Example', ''))}\n```\n")
     return "\n".join(page)
 
