@@ -909,7 +909,7 @@ WORDS = ["red", "blue", "a b", "ünï", "12a", "x" * 30, "e5", "-", "null", "\x0
 )
 @given(st.data())
 def test_fast_reader_and_csv_module_agree(both, tmp_path_factory, data):
-    """The same data, notes and messages come out of any text."""
+    """Both give equal data, notes and messages on any text."""
     draw = data.draw
     width, n = draw(st.integers(1, 4)), draw(st.integers(1, 12))
     delimiter = draw(st.sampled_from([",", ";", "\t", "|", " ", ", "]))
