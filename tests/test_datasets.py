@@ -415,6 +415,21 @@ def test_label_column(write):
 # -- errors ----------------------------------------------------------------------------------------
 
 MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
+SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
+    ("1 qid:3 1:2", "line 2: qid marks ranking data"),
+    ("1 -1:2", "line 2: '-1:2' is not index:value"),
+    ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
+    ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
+    ("1 1:x", "line 2: '1:x' is not"),
+    ("1 5", "line 2: '5' is not"),
+    ("1:2 2:3", "line 2: '1:2' where the label belongs"),
+    ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
+    ("? 1:2", "column 'label': only one class, 0; two are needed"),
+    ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
+    ("1 99999999999999999999:1", "line 2: 99999999999999999999 columns are too many for a"),
+    ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
+    ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
+]
 
 
 @pytest.mark.parametrize(
@@ -452,6 +467,7 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes, like UTF-16; save it"),
         ("a,label\n1,0\n2,1\n".encode("utf-16"), "byte 0xff is not UTF-8; save it as UTF-8"),
         (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
+        *((f"0 1:1 2:5\n{line}\n", message) for line, message in SVM_ERRORS),
     ],
 )
 def test_table_errors(write, content, message):
@@ -485,29 +501,6 @@ def test_levels_of_equal_value_have_a_fixed_order(write):
     data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
     assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
     assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
-
-
-@pytest.mark.parametrize(
-    "line, message",
-    [
-        ("1 qid:3 1:2", "line 2: qid marks ranking data"),
-        ("1 -1:2", "line 2: '-1:2' is not index:value"),
-        ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
-        ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
-        ("1 1:x", "line 2: '1:x' is not"),
-        ("1 5", "line 2: '5' is not"),
-        ("1:2 2:3", "line 2: '1:2' where the label belongs"),
-        ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
-        ("? 1:2", "column 'label': only one class, 0; two are needed"),
-        ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
-        ("1 99999999999999999999:1", "line 2: 99999999999999999999 columns are too many for a"),
-        ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
-        ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
-    ],
-)
-def test_svm_errors(write, line, message):
-    with pytest.raises(DataError, match=message):
-        load(write(f"0 1:1 2:5\n{line}\n", "t.svm"))
 
 
 def test_wide_svm_files(write):
@@ -558,8 +551,8 @@ def test_unreadable_files(tmp_path, write, monkeypatch):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1))
-def test_numbers_are_the_same_to_all(cells):
-    """A column of numbers is one whose every cell is a number or a gap."""
+def test_columns_of_numbers(cells):
+    """A column is numeric if each cell is a number or missing."""
     values = [datasets._number(text) for text in datasets._texts(cells) if text != "?"]
     assert (datasets._floats(cells) is None) == (None in values)
 
@@ -573,7 +566,7 @@ def test_control_characters_around_numbers(write, blank):
 
 
 def test_text_columns(write, monkeypatch):
-    """A text may come late, or be what Python takes for a number."""
+    """A text may come late, or look like a number of Python."""
     data = load(write("age,label\n10_19,0\n20_29,1\n10_19,1\n"))
     assert data.feature_names == ["age=10_19", "age=20_29"]
     monkeypatch.setattr(datasets, "CHUNK_CELLS", 2)
@@ -606,8 +599,8 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
     for j, column in enumerate(columns):
         for i, cell in enumerate(column):
             if isinstance(column[0], float):
-                found = table.X[i, table.feature_names.index(f"c{j}")]
-                assert np.isnan(found) if cell is None else found == cell
+                value = table.X[i, table.feature_names.index(f"c{j}")]
+                assert np.isnan(value) if cell is None else value == cell
             else:
                 name = f"c{j}={'?' if cell is None else cell}"
                 assert table.X[i, table.feature_names.index(name)] == 1
@@ -800,9 +793,6 @@ def test_rows_without_label(write, tmp_path):
     arrays = load(tmp_path / "t.npz")
     assert arrays.X.tolist() == [[0, 1], [4, 5]] and arrays.y.tolist() == [0, 1]
     assert arrays.X.flags.c_contiguous
-
-
-def test_rows_without_label_and_a_rule(write):
     path = write("a,label\n1,u\n2,\n3,v\n4,w\n5,\n")
     pair = load(f"{path}:u-vs-v")
     assert pair.y.tolist() == [0, 1] and pair.X.ravel().tolist() == [1, 3]
@@ -1226,15 +1216,15 @@ def test_holdout(train, counts):
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(0.01, 0.99))
-def test_shares_are_kept(counts, share):
+def test_splits_are_stratified(counts, fraction):
     n, K = sum(counts), len(counts)
-    assume(K <= round(share * n) < n)
+    assume(K <= round(fraction * n) < n)
     y = np.repeat(np.arange(K), counts)
-    rows, _ = next(splits(y, train=share))
+    rows, _ = next(splits(y, train=fraction))
     taken = np.bincount(y[rows], minlength=K)
-    assert taken.sum() == round(share * n) and (taken >= 1).all() and (taken <= counts).all()
-    if min(counts) * share >= 1:
-        assert np.abs(taken - share * np.array(counts)).max() < 2
+    assert taken.sum() == round(fraction * n) and (taken >= 1).all() and (taken <= counts).all()
+    if min(counts) * fraction >= 1:
+        assert np.abs(taken - fraction * np.array(counts)).max() < 2
 
 
 def test_folds():
@@ -1305,9 +1295,10 @@ def test_linear_problem():
 
 
 def test_generator_errors():
-    with pytest.raises(DataError, match="two_gaussians: n must be from 2 to .*, got 1"):
-        load("gaussians:1")
-    with pytest.raises(DataError, match="linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"):
-        load("linear:5x0")
-    with pytest.raises(DataError, match="linear_problem: needs"):
-        load("linear:99999999999x20")
+    for name, message in (
+        ("gaussians:1", "two_gaussians: n must be from 2 to .*, got 1"),
+        ("linear:5x0", "linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"),
+        ("linear:99999999999x20", "linear_problem: needs"),
+    ):
+        with pytest.raises(DataError, match=message):
+            load(name)
