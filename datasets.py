@@ -584,26 +584,18 @@ def _parse_plain(rows, file, numeric, text):
     # The only converter from 3.1 on rounds correctly; the option is deprecated there.
     is_old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
     exact = {"float_precision": "round_trip"} if is_old else {}
-    frame = pandas.read_csv(
-        io.StringIO(rows),
-        sep=file.delimiter,
-        decimal=file.decimal,
-        header=None,
-        quoting=csv.QUOTE_NONE,
-        skipinitialspace=True,
-        usecols=[*numeric, *text],
-        dtype=dict.fromkeys(numeric, float) | dict.fromkeys(text, object),
-        na_values=dict.fromkeys(numeric, [*MISSING]),
-        keep_default_na=False,
-        **exact,
-    )
+    options = {"sep": file.delimiter, "decimal": file.decimal, "skipinitialspace": True}
+    options |= {"header": None, "quoting": csv.QUOTE_NONE, "usecols": [*numeric, *text]}
+    options |= {"na_values": dict.fromkeys(numeric, [*MISSING]), "keep_default_na": False}
+    options["dtype"] = dict.fromkeys(numeric, float) | dict.fromkeys(text, object)
+    frame = pandas.read_csv(io.StringIO(rows), **options, **exact)
     values = np.ascontiguousarray(frame[numeric], dtype=float)
     return {j: _texts(frame[j].tolist()) for j in text}, values
 
 
 # -- LIBSVM text and arrays ------------------------------------------------------------------------
 
-SVM_HINT = "drop rare features, and number the others from 1 on without gaps"
+SVM_HINT = "drop rare features, and number the others 1, 2, 3, ..."
 
 
 def _read_svm(file, schema, drop):

@@ -1,4 +1,4 @@
-"""What several test files need. BLAS gets one thread, set before NumPy is imported: the tests
+"""Helpers of several test files. BLAS gets one thread, set before NumPy is imported: the tests
 already run on all cores."""
 
 import contextlib
@@ -47,10 +47,10 @@ from solvers import rows as solver_rows  # noqa: E402
 class RowBlocks(solver_rows.RowBlocks):
     """Row blocks as a list; `cuts` are the rows at which a block begins.
 
-    All that would travel is pickled, and counted: `calls` are names of functions, `traffic` the
-    most bytes that each has sent to a block or got from it. A block is lost before a call if
-    `loses()` is true: it is made anew, and its changes are replayed. `map` refuses functions that
-    change a block, whose X is read-only, like a file's.
+    Functions and results are pickled: `calls` are names of functions, `traffic` the most bytes that
+    each has sent to a block or received. A block is lost before a call if `loses()` is true: it is
+    made anew, and its changes are replayed. `map` refuses functions that change a block, whose X is
+    read-only, like that of a file.
     """
 
     def __init__(self, X, y, cuts, weight=None, loses=lambda: False):
@@ -105,7 +105,7 @@ class RowBlocks(solver_rows.RowBlocks):
 
 
 def _change_nothing(block, function, *args):
-    """Call a function; refuse that it attaches an array to the block, or changes one."""
+    """Call a function; fail if it attaches an array to the block, or changes one."""
     before = {name: np.copy(value) for name, value in vars(block).items()}
     result = function(block, *args)
     assert vars(block).keys() == before.keys(), f"map of {function.__name__} attaches arrays"

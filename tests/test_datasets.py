@@ -82,6 +82,9 @@ def test_builtin_set(name):
     assert data.X.dtype == np.float64 and data.X.flags.c_contiguous and data.y.dtype == np.int64
     assert data.X.shape[1] == len(data.feature_names) == len(set(data.feature_names))
     json.dumps(data.schema)
+    if name == "monks1":  # Numbers are categories if the index has them.
+        assert data.feature_names[:3] == ["a1=1", "a1=2", "a1=3"]
+        assert set(np.unique(data.X)) == {0, 1} and (data.X.sum(axis=1) == 6).all()
 
 
 def test_index_is_complete():
@@ -103,12 +106,6 @@ def test_index_is_complete():
 def test_alias(alias, name):
     found = load(alias)
     assert found.name == name and same(found, load(name))
-
-
-def test_number_codes_are_categories_where_the_index_says_so():
-    monks = load("monks1")
-    assert monks.feature_names[:3] == ["a1=1", "a1=2", "a1=3"]
-    assert set(np.unique(monks.X)) == {0, 1} and (monks.X.sum(axis=1) == 6).all()
 
 
 def test_changed_builtin_file(tmp_path, monkeypatch):
@@ -144,18 +141,6 @@ def test_locate(tmp_path, monkeypatch, write):
     assert same(load(f"{odd}:yes-vs-no"), load(f"{path}:yes-vs-no"))
 
 
-def test_directories_are_no_data_sets(tmp_path, monkeypatch):
-    """... but a data set wins over a directory of its name."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("parts", "heart"):
-        (tmp_path / name).mkdir()
-    assert datasets.is_directory("parts") and not datasets.is_directory("heart")
-    assert not datasets.is_directory("absent") and not datasets.is_directory("a\0b")
-    assert locate("parts") == Path("parts") and locate("heart").parent == datasets.DATA
-    with pytest.raises(DataError, match="parts: a directory or a pipe; give a file"):
-        load("parts")
-
-
 def test_environment_directory(tmp_path, monkeypatch, write):
     path = write(TABLE, "Mine.csv")
     write(TABLE, "heart.tsv")
@@ -163,6 +148,14 @@ def test_environment_directory(tmp_path, monkeypatch, write):
     assert same(load("mine"), load(path)) and load("mine").name == "Mine"
     assert len(load("heart").y) == 270  # the built-in one comes first
     assert {"name": "mine", "path": str(path)} in names()
+    monkeypatch.chdir(tmp_path)
+    for name in ("parts", "heart"):  # A data set wins over a directory of its name.
+        (tmp_path / name).mkdir()
+    assert datasets.is_directory("parts") and not datasets.is_directory("heart")
+    assert not datasets.is_directory("absent") and not datasets.is_directory("a\0b")
+    assert locate("parts") == Path("parts") and locate("heart").parent == datasets.DATA
+    with pytest.raises(DataError, match="parts: a directory or a pipe; give a file"):
+        load("parts")
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path / "none"))
     with pytest.raises(DataError, match="ENSOLVE_DATA=.*no such directory"):
         load("mine")
@@ -186,13 +179,9 @@ def test_one_class_against_the_rest():
     assert np.array_equal(data.y == 1, full.y == full.classes.index("2"))
     assert same(data, load("wine", positive=2)) and same(data, load("wine", positive="2.0"))
     assert data.notes == ["classes merged into 'rest': 1, 3"]
-
-
-def test_merged_classes():
-    data = load("glass:1+3-vs-2+5")
-    assert data.classes == ["1+3", "2+5"] and np.bincount(data.y).tolist() == [87, 89]
-    data = load("glass:1+2+3-vs-rest")
-    assert data.classes == ["rest", "1+2+3"] and np.bincount(data.y).tolist() == [51, 163]
+    for rule, counts in (("1+3-vs-2+5", [87, 89]), ("1+2+3-vs-rest", [51, 163])):
+        data = load(f"glass:{rule}")
+        assert {*data.classes} == {*rule.split("-vs-")} and np.bincount(data.y).tolist() == counts
 
 
 def test_positive_of_two(write):
@@ -385,12 +374,8 @@ def test_header_above_numbers(write, first, is_header):
     data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label=label)
     assert len(data.y) == (2 if is_header else 3)
     assert ("no header found: the columns are called x0, x1, ..." in data.notes) != is_header
-
-
-def test_header_above_texts(write):
-    votes = "y,n,x\nn,y,x\ny,y,z\nn,n,z\n"
-    assert len(load(write(votes)).y) == 4  # the cells of the first row occur again
-    assert len(load(write("vote,second,party\n" + votes)).y) == 4
+    votes = "y,n,x\nn,y,x\ny,y,z\nn,n,z\n"  # The cells of the first row occur again.
+    assert len(load(write(votes)).y) == len(load(write("vote,second,party\n" + votes)).y) == 4
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
@@ -404,21 +389,17 @@ def test_lines_longer_than_a_cell_may_be(write, delimiter):
     assert same(load(path, schema=data.schema), data)
 
 
-def test_blocks_of_wide_tables(write, monkeypatch):
-    """Rows are read and looked at a few at a time; what they hold does not depend on it."""
+def test_chunks_of_wide_tables(write, monkeypatch):
+    """The result does not depend on the rows per chunk; few rows decide about a header."""
     whole = load(write(TABLE))
     for cells in (1, 4, 9):
         monkeypatch.setattr(datasets, "CHUNK_CELLS", cells)
         monkeypatch.setattr(datasets, "HEADER_CELLS", cells)
         assert same(load(write(TABLE)), whole)
-
-
-def test_header_of_wide_tables_is_sought_in_few_rows(write, monkeypatch):
-    monkeypatch.setattr(datasets, "HEADER_CELLS", 8)
-    seen = []
-    monkeypatch.setattr(datasets, "_has_header", lambda rows, *_: seen.append(len(rows)) or False)
+    sizes = []
+    monkeypatch.setattr(datasets, "_has_header", lambda rows, *_: sizes.append(len(rows)) or False)
     load(write("1,2,3,0\n" * 5 + "1,2,3,1\n" * 5))
-    assert seen == [2]
+    assert sizes == [3]
 
 
 def test_label_column(write):
@@ -434,6 +415,21 @@ def test_label_column(write):
 # -- errors ----------------------------------------------------------------------------------------
 
 MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
+SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
+    ("1 qid:3 1:2", "line 2: qid marks ranking data"),
+    ("1 -1:2", "line 2: '-1:2' is not index:value"),
+    ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
+    ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
+    ("1 1:x", "line 2: '1:x' is not"),
+    ("1 5", "line 2: '5' is not"),
+    ("1:2 2:3", "line 2: '1:2' where the label belongs"),
+    ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
+    ("? 1:2", "column 'label': only one class, 0; two are needed"),
+    ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
+    ("1 99999999999999999999:1", "line 2: 99999999999999999999 columns are too many for a"),
+    ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
+    ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
+]
 
 
 @pytest.mark.parametrize(
@@ -460,10 +456,7 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
         ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
         ('a,label\n"1,5",0\n"2,5",1\n', "line 2, column 'a': '1,5' has a decimal comma"),
-        (
-            "a,label\n" + MANY.replace(",", "k,"),
-            "column 'a': 200 texts in 200 rows look like an id",
-        ),
+        ("a,label\n" + MANY.replace(",", "k,"), "column 'a': 200 texts in 200 rows look like an "),
         ('a,label\n"1,0\n2,1\n', "line 3: unexpected end of data; check the quotes"),
         ("x" * 200_000, "line 1: field larger than field limit .131072.; check the quotes, and"),
         ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: must be a table, got JSON; give CSV"),
@@ -474,6 +467,7 @@ MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
         ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes, like UTF-16; save it"),
         ("a,label\n1,0\n2,1\n".encode("utf-16"), "byte 0xff is not UTF-8; save it as UTF-8"),
         (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
+        *((f"0 1:1 2:5\n{line}\n", message) for line, message in SVM_ERRORS),
     ],
 )
 def test_table_errors(write, content, message):
@@ -493,16 +487,10 @@ def test_regression_targets(write):
 
 
 def test_wrong_label(write):
-    with pytest.raises(
-        DataError, match="no column 'wieght'; did you mean weight.*columns are size, "
-    ):
-        load(write(TABLE), label="wieght")
-    for number in (4, -5):
-        with pytest.raises(DataError, match=f"no column '{number}'"):
-            load(write(TABLE), label=number)
-
-
-def test_label_of_arrays_is_fixed(write):
+    path = write(TABLE)
+    for label, text in (("wieght", "; did you mean weight.*columns are size, "), (4, ""), (-5, "")):
+        with pytest.raises(DataError, match=f"no column '{label}'{text}"):
+            load(path, label=label)
     path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
     assert same(load(path, label="label"), load(path))
     with pytest.raises(DataError, match="this format fixes the label column"):
@@ -513,32 +501,6 @@ def test_levels_of_equal_value_have_a_fixed_order(write):
     data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
     assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
     assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
-
-
-@pytest.mark.parametrize(
-    "line, message",
-    [
-        ("1 qid:3 1:2", "line 2: qid marks ranking data"),
-        ("1 -1:2", "line 2: '-1:2' is not index:value"),
-        ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
-        ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
-        ("1 1:x", "line 2: '1:x' is not"),
-        ("1 5", "line 2: '5' is not"),
-        ("1:2 2:3", "line 2: '1:2' where the label belongs"),
-        ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
-        ("? 1:2", "column 'label': only one class, 0; two are needed"),
-        ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
-        (
-            "1 99999999999999999999:1",
-            "line 2: 99999999999999999999 columns are too many for a dense",
-        ),
-        ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
-        ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
-    ],
-)
-def test_svm_errors(write, line, message):
-    with pytest.raises(DataError, match=message):
-        load(write(f"0 1:1 2:5\n{line}\n", "t.svm"))
 
 
 def test_wide_svm_files(write):
@@ -569,7 +531,10 @@ def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
     assert load(write("0 1:1\n1 15:1\n", "t.svm")).X.shape == (2, 15)
 
 
-def test_unreadable_files(tmp_path, write):
+def test_unreadable_files(tmp_path, write, monkeypatch):
+    def refuse(path, *args, **options):
+        raise PermissionError(13, "Permission denied", path)
+
     packed = gzip.compress(",".join(map(str, range(5000))).encode())
     for content in (packed[:-30], packed[:50] + bytes(50) + packed[100:], "a,b\n1,2\n"):
         with pytest.raises(DataError, match="truncated or corrupt gzip"):
@@ -580,20 +545,14 @@ def test_unreadable_files(tmp_path, write):
     for path in (tmp_path, tmp_path / "pipe.csv"):
         with pytest.raises(DataError, match="a directory or a pipe; give a file"):
             load(path)
-
-
-def test_folders_that_may_not_be_searched(monkeypatch, tmp_path):
-    def refuse(path, *args, **options):
-        raise PermissionError(13, "Permission denied", path)
-
     monkeypatch.setattr(os, "stat", refuse)
     with pytest.raises(DataError, match=r"a.csv: cannot be read \(Permission denied\)"):
         locate(tmp_path / "a.csv")
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1))
-def test_numbers_are_the_same_to_all(cells):
-    """A column of numbers is one whose every cell is a number or a gap."""
+def test_columns_of_numbers(cells):
+    """A column is numeric if each cell is a number or missing."""
     values = [datasets._number(text) for text in datasets._texts(cells) if text != "?"]
     assert (datasets._floats(cells) is None) == (None in values)
 
@@ -607,7 +566,7 @@ def test_control_characters_around_numbers(write, blank):
 
 
 def test_text_columns(write, monkeypatch):
-    """A text may come late, or be what Python takes for a number."""
+    """A text may come late, or look like a number of Python."""
     data = load(write("age,label\n10_19,0\n20_29,1\n10_19,1\n"))
     assert data.feature_names == ["age=10_19", "age=20_29"]
     monkeypatch.setattr(datasets, "CHUNK_CELLS", 2)
@@ -640,8 +599,8 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
     for j, column in enumerate(columns):
         for i, cell in enumerate(column):
             if isinstance(column[0], float):
-                found = table.X[i, table.feature_names.index(f"c{j}")]
-                assert np.isnan(found) if cell is None else found == cell
+                value = table.X[i, table.feature_names.index(f"c{j}")]
+                assert np.isnan(value) if cell is None else value == cell
             else:
                 name = f"c{j}={'?' if cell is None else cell}"
                 assert table.X[i, table.feature_names.index(name)] == 1
@@ -668,23 +627,19 @@ def test_drop(write):
     assert both.feature_names == ["size", "weight"] and both.classes == ["no", "yes"]
     for new in (path, write(TABLE, "new.csv")):
         for options in ({}, both.reading, {"drop": ["nothing"]}):
-            assert np.array_equal(
-                load(new, schema=both.schema, **options).X, both.X, equal_nan=True
-            )
+            X = load(new, schema=both.schema, **options).X
+            assert np.array_equal(X, both.X, equal_nan=True)
 
 
-def test_dropped_columns_are_not_looked_at(write):
-    """What would be an error in a column is none once it is dropped."""
-    rows = table_of(
-        60, a=lambda i: i % 7, odd=lambda i: f"{i}" if i else "o", label=lambda i: i % 2
-    )
-    with pytest.raises(DataError, match="'o' is not a number"):
-        load(write(rows))
-    assert load(write(rows), drop=["odd"]).feature_names == ["a"]
-    names = table_of(60, a=lambda i: i % 7, who=lambda i: f"n{i}", label=lambda i: i % 2)
-    with pytest.raises(DataError, match="'who': 60 texts in 60 rows.*; --drop who leaves it out"):
-        load(write(names))
-    assert load(write(names), drop=["who"]).feature_names == ["a"]
+def test_dropped_columns_are_not_checked(write):
+    for cell, text in (
+        (lambda i: f"{i}" if i else "o", "'o' is not a number"),
+        (lambda i: f"n{i}", "'b': 60 texts in 60 rows.*; --drop b leaves it out"),
+    ):
+        path = write(table_of(60, a=lambda i: i % 7, b=cell, label=lambda i: i % 2))
+        with pytest.raises(DataError, match=text):
+            load(path)
+        assert load(path, drop=["b"]).feature_names == ["a"]
 
 
 def test_label_beside_dropped_columns(write):
@@ -838,9 +793,6 @@ def test_rows_without_label(write, tmp_path):
     arrays = load(tmp_path / "t.npz")
     assert arrays.X.tolist() == [[0, 1], [4, 5]] and arrays.y.tolist() == [0, 1]
     assert arrays.X.flags.c_contiguous
-
-
-def test_rows_without_label_and_a_rule(write):
     path = write("a,label\n1,u\n2,\n3,v\n4,w\n5,\n")
     pair = load(f"{path}:u-vs-v")
     assert pair.y.tolist() == [0, 1] and pair.X.ravel().tolist() == [1, 3]
@@ -947,7 +899,7 @@ WORDS = ["red", "blue", "a b", "ünï", "12a", "x" * 30, "e5", "-", "null", "\x0
 )
 @given(st.data())
 def test_fast_reader_and_csv_module_agree(both, tmp_path_factory, data):
-    """The same data, notes and messages come out of any text."""
+    """Both give equal data, notes and messages on any text."""
     draw = data.draw
     width, n = draw(st.integers(1, 4)), draw(st.integers(1, 12))
     delimiter = draw(st.sampled_from([",", ";", "\t", "|", " ", ", "]))
@@ -978,7 +930,7 @@ ODD += ["0" * 200_000 + "3,1"]
 @pytest.mark.parametrize("delimiter", [b",", b" "])
 @pytest.mark.parametrize("text", [*(text.encode() for text in ODD), b"\xe9,1"])
 def test_lines_that_are_not_plain(both, write, text, delimiter):
-    """... may come late, when all that came before was plain."""
+    """... may come late, after plain ones."""
     rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
     quick, careful = both(write(rows.replace(b",", delimiter)))
     assert quick == careful
@@ -986,10 +938,9 @@ def test_lines_that_are_not_plain(both, write, text, delimiter):
 
 def test_blank_lines_of_a_single_column(both, write):
     schema = load(write("a,label\n1,0\n3,1\n")).schema
-    quick, careful = both(write("a\n1\n\n2\n", "new.csv"), schema=schema)
-    assert quick == careful and np.array_equal(quick[0][0], np.array([[1.0], [2.0]]).view(int))
-    quick, careful = both(write("a\n1\n\n1e200\n", "new.csv"), schema=schema)
-    assert quick == careful and "line 4" in quick
+    for text, line in (("a\n1\n\n2\n", ""), ("a\n1\n\n1e200\n", "line 4")):
+        quick, careful = both(write(text, "new.csv"), schema=schema)
+        assert quick == careful and (line in quick if line else len(quick[0][0]) == 2)
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 2**18])
@@ -1064,17 +1015,13 @@ def test_schema_by_position(write):
 
 
 def test_header_with_schema(write):
-    train = load(write("0,1,label\n5,6,u\n7,8,v\n"))
-    assert load(write("1,0\n6,5\n", "new.csv"), schema=train.schema).X.tolist() == [[5, 6]]
-    votes = load(write("a,b,label\ny,n,u\nn,y,v\ny,y,u\n"))
-    data = load(write("y,n\nn,y\n", "new.csv"), schema=votes.schema)  # no header, though all differ
-    assert data.X.tolist() == [[0, 1, 1, 0], [1, 0, 0, 1]]
-
-
-def test_schema_keeps_categories_that_look_like_numbers(write):
-    train = load(write("a,label\n01,0\nx,1\n01,1\n"))
-    data = load(write("a\n01\n1\n", "new.csv"), schema=train.schema)
-    assert data.X.tolist() == [[1, 0], [0, 0]]
+    for train, new, X in (
+        ("0,1,label\n5,6,u\n7,8,v\n", "1,0\n6,5\n", [[5, 6]]),
+        ("a,b,label\ny,n,u\nn,y,v\ny,y,u\n", "y,n\nn,y\n", [[0, 1, 1, 0], [1, 0, 0, 1]]),  # None.
+        ("a,label\n01,0\nx,1\n01,1\n", "a\n01\n1\n", [[1, 0], [0, 0]]),  # 01 is a category.
+    ):
+        schema = load(write(train)).schema
+        assert load(write(new, "new.csv"), schema=schema).X.tolist() == X
 
 
 def test_schema_labels(write):
@@ -1083,9 +1030,8 @@ def test_schema_labels(write):
     assert load(write(rows, "new.csv"), schema=train.schema).y.tolist() == [1, 0]
     other = [row[:3] + [label] for row, label in zip(rows, ["label", "?", ""], strict=True)]
     data = load(write(other, "new.csv"), schema=train.schema)
-    assert (
-        data.y is None and "column 'label' has no class of the training set; ignored" in data.notes
-    )
+    note = "column 'label' has no class of the training set; ignored"
+    assert data.y is None and note in data.notes
     mixed = [row[:3] + [label] for row, label in zip(rows, ["label", "no", "maybe"], strict=True)]
     with pytest.raises(DataError, match="line 3, column 'label': 'maybe' is not a class of"):
         load(write(mixed, "new.csv"), schema=train.schema)
@@ -1116,10 +1062,8 @@ def test_label_that_is_a_feature_of_the_schema(write):
     for label in ("size", 0, "colour"):
         with pytest.raises(DataError, match="is a feature in the training set; it cannot be the l"):
             load(write(TABLE), label=label, schema=train.schema)
-    renamed = write(
-        [["truth", *TABLE[0][:3]], *([row[3], *row[:3]] for row in TABLE[1:])], "new.csv"
-    )
-    assert same(load(renamed, label="truth", schema=train.schema), train)
+    rows = [["truth", *TABLE[0][:3]], *([row[3], *row[:3]] for row in TABLE[1:])]
+    assert same(load(write(rows, "new.csv"), label="truth", schema=train.schema), train)
 
 
 def test_damaged_schemas(write):
@@ -1272,15 +1216,15 @@ def test_holdout(train, counts):
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(0.01, 0.99))
-def test_shares_are_kept(counts, share):
+def test_splits_are_stratified(counts, fraction):
     n, K = sum(counts), len(counts)
-    assume(K <= round(share * n) < n)
+    assume(K <= round(fraction * n) < n)
     y = np.repeat(np.arange(K), counts)
-    rows, _ = next(splits(y, train=share))
+    rows, _ = next(splits(y, train=fraction))
     taken = np.bincount(y[rows], minlength=K)
-    assert taken.sum() == round(share * n) and (taken >= 1).all() and (taken <= counts).all()
-    if min(counts) * share >= 1:
-        assert np.abs(taken - share * np.array(counts)).max() < 2
+    assert taken.sum() == round(fraction * n) and (taken >= 1).all() and (taken <= counts).all()
+    if min(counts) * fraction >= 1:
+        assert np.abs(taken - fraction * np.array(counts)).max() < 2
 
 
 def test_folds():
@@ -1351,9 +1295,10 @@ def test_linear_problem():
 
 
 def test_generator_errors():
-    with pytest.raises(DataError, match="two_gaussians: n must be from 2 to .*, got 1"):
-        load("gaussians:1")
-    with pytest.raises(DataError, match="linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"):
-        load("linear:5x0")
-    with pytest.raises(DataError, match="linear_problem: needs"):
-        load("linear:99999999999x20")
+    for name, message in (
+        ("gaussians:1", "two_gaussians: n must be from 2 to .*, got 1"),
+        ("linear:5x0", "linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"),
+        ("linear:99999999999x20", "linear_problem: needs"),
+    ):
+        with pytest.raises(DataError, match=message):
+            load(name)

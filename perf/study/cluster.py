@@ -92,6 +92,11 @@ def run(cells, where):
             if name not in busy:
                 continue
             future, cell = busy[name]
+            is_early = record is not None
+            if cell is None:  # Recorded; its worker is free once Dask has noted the end.
+                if not is_early:
+                    del busy[name]
+                continue
             try:
                 record, lost = record or future.result(timeout=REACH), 0
             except distributed.TimeoutError:  # it has died since, and is computed again
@@ -104,8 +109,10 @@ def run(cells, where):
             except Exception as error:
                 text = f"{workers.describe(cell)} could not be run: {error_line(error)}"
                 raise ChildProcessError(f"{text}; {workers.GOES_ON}") from None
-            del busy[name]
-            future.release()  # at once: should its worker die now, it is not to be run again
+            if is_early:
+                busy[name] = future, None
+            else:
+                del busy[name]
             if lost == LOST_IN_A_ROW:
                 raise ChildProcessError(f"{record['failure']}; {workers.GOES_ON}")
             yield record

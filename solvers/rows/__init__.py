@@ -2,15 +2,14 @@
 
 A fit on row blocks needs sums over rows only. `blocks.map(function, *args)` lists the results of
 function(block, *args), block by block; `map_inplace` does so for a function that changes arrays of
-the block. Such a block function is a function of a module: blocks may be files, or live on other
+the block. Such a block function belongs to a module: blocks may be files, or live on other
 machines, where changes are logged and replayed on a block that was lost.
 
     checks.py    validation before a fit
     newton.py    PSVM and ExRM: Newton's method on row blocks
     trees.py     boosted trees, level by level
     stumps.py    CqBoost, MDBoost and MinCq over decision stumps
-    sources.py   arrays, files and Dask chunks from which blocks are opened
-    local.py     row blocks of this process, in memory or in memory-mapped files
+    local.py     row blocks of this process, and sources: arrays, files and Dask chunks
     cluster.py   connection to a Dask cluster and checks of its workers
     remote.py    row blocks on the workers of a Dask cluster
 

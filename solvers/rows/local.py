@@ -23,11 +23,6 @@ import numpy as np
 
 from . import RowBlock, RowBlocks
 
-NPY_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-
 
 class DataError(ValueError):
     """Data that cannot be used; the message is one line for the user."""
@@ -180,12 +175,12 @@ def check_arrays(title, X, y, weight=None):
         raise DataError(f"{title}: needs X and labels y, and has no {'X' if X is None else 'y'}")
     if len(X.shape) != 2 or X.dtype.kind not in "biuf":
         raise DataError(f"{title}: X must be a table of numbers, got {X.dtype} {X.shape}")
-    if y.shape[:1] != X.shape[:1] or len(y.shape) > 2 or y.dtype.kind not in "biufUOS":
-        wrong = f"got {y.dtype} {y.shape}"
-        raise DataError(f"{title}: y must be {X.shape[0]} labels, one per row, {wrong}")
-    if weight is not None and (weight.shape != X.shape[:1] or weight.dtype.kind not in "biuf"):
-        wrong = f"got {weight.dtype} {weight.shape}"
-        raise DataError(f"{title}: sample_weight must be {X.shape[0]} numbers, {wrong}")
+    n = X.shape[0]
+    if y.shape[:1] != (n,) or len(y.shape) > 2 or y.dtype.kind not in "biufUOS":
+        raise DataError(f"{title}: y must be {n} labels, one per row, got {y.dtype} {y.shape}")
+    if weight is not None and (weight.shape != (n,) or weight.dtype.kind not in "biuf"):
+        got = f"got {weight.dtype} {weight.shape}"
+        raise DataError(f"{title}: sample_weight must be {n} numbers, {got}")
 
 
 @contextmanager
@@ -278,7 +273,8 @@ class NpzSource(Source):
                 if (name := info.filename.removesuffix(".npy")) not in headers:
                     continue
                 with archive.open(info) as member:
-                    read = NPY_HEADERS[np.lib.format.read_magic(member)]
+                    version = "{}_{}".format(*np.lib.format.read_magic(member))
+                    read = getattr(np.lib.format, f"read_array_header_{version}")
                     shape, by_column, dtype = read(member)
                     offset = member.tell()
                 file.seek(info.header_offset + 26)  # The lengths of name and extra field.
