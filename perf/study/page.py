@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from perf.study import statistics
 from perf.study.workers import Step
 from perf.text import mean_std, spread
 
@@ -160,6 +163,15 @@ def observations(observed):
     rows = [[k, *one] for k, one in enumerate(observed, 1)]
     caption = "What the paper observes, and what we find:"
     return Table(caption, ["", "observation", "verdict", "what decides"], rows)
+
+
+def average_ranks(methods, errors):
+    """Return {method: mean rank over the rows of errors (sets, methods)}; rounding is no rank."""
+    return dict(zip(methods, statistics.ranks(np.round(errors, 9)).mean(axis=0), strict=True))
+
+
+def listing(names):
+    return ", ".join(names) or "none"
 
 
 def p_text(p):
