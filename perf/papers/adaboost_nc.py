@@ -4,9 +4,9 @@ Figures 1 and 2 are of two Gaussians, Figures 3 and 4 of ten data sets. The pape
 observations, no numbers: a page gives a verdict on each observation, by tests.
 """
 
-import functools
 import importlib.util
 import warnings
+from functools import cache, partial
 from itertools import product
 from statistics import fmean
 from typing import NamedTuple
@@ -191,10 +191,9 @@ EARLY = 10  # rounds that the paper calls the first few
 def figure_1_jobs(quick):
     """Batches of 30 models for each lam and reading; a batch is the paper's experiment."""
     size = {"repeats": 8, "members": 15} if quick else {"repeats": REPEATS, "members": MEMBERS}
+    run = partial(page.step, gaussian_runs, **size)
     return {
-        (batch, samples, lam): page.step(
-            gaussian_runs, lam=lam, batch=batch, samples=samples, **size
-        )
+        (batch, samples, lam): run(lam=lam, batch=batch, samples=samples)
         for batch, samples, lam in product(range(2 if quick else BATCHES), ("new", "same"), LAMS)
     }
 
@@ -399,9 +398,7 @@ def figure_3_page(records, quick):
         f"with {KINDS[base]} on {sum(one.honest.down for one in some.values())} of {len(some)} sets"
         for base, some in results.items()
     )
-    reason = (
-        f"the best lam, chosen on other runs, lowers the error beyond chance {counts}; {words}."
-    )
+    best = "the best lam, chosen on other runs, lowers the error beyond chance"
     parts = [page.observations(observed), *(choices(*item) for item in results.items()), BIAS]
     parts += [bias(results), *empty({name: one.after for name, one in results["tree"].items()})]
     deviations = [*DEVIATIONS, *FIGURE_3_DEVIATIONS]
@@ -409,7 +406,7 @@ def figure_3_page(records, quick):
         deviations.append("Left out: networks, as scikit-learn is not installed.")
     caption = "errors by lam; bands are one standard error of the difference from lam = 0"
     pictures = {"curves": (penalty_curves(errors, lams), caption)}
-    return page.Page(verdict, reason, parts, pictures, deviations)
+    return page.Page(verdict, f"{best} {counts}; {words}.", parts, pictures, deviations)
 
 
 def gather(records):
@@ -600,7 +597,7 @@ def with_error(places, values, other, whole, rows):
     return [*zip(places, curve, strict=True)], [*zip(places, low, high, strict=True)]
 
 
-@functools.cache
+@cache
 def larger_class(name):
     """Return the number of wrong test rows if the larger class is always predicted."""
     source, train = SETS[name]
@@ -785,9 +782,8 @@ def size_curves(pairs, marks):
         plain, _ = with_error(marks, pair.plain, *how)
         curve, band = with_error(marks, pair.penalised, *how)
         both = {"AdaBoost": plain, "AdaBoost.NC": curve}, {"AdaBoost.NC": band}
-        panels.append(
-            Panel(f"{name}, lam = {pair.lam:g}", "members", "errors, % of AdaBoost", *both)
-        )
+        labels = f"{name}, lam = {pair.lam:g}", "members", "errors, % of AdaBoost"
+        panels.append(Panel(*labels, *both))
     return in_rows_of_five(panels)
 
 

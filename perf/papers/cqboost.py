@@ -283,11 +283,8 @@ def sign_counts(won, lost, ties):
     """Return the sign test of these numbers of wins, losses and ties."""
     if won + lost == 0:
         return Sign(won, lost, ties, 1.0, 1.0)
-    one, two = (
-        float(stats.binomtest(won, won + lost, alternative=kind).pvalue)
-        for kind in ("greater", "two-sided")
-    )
-    return Sign(won, lost, ties, one, two)
+    tests = (stats.binomtest(won, won + lost, alternative=k) for k in ("greater", "two-sided"))
+    return Sign(won, lost, ties, *(float(test.pvalue) for test in tests))
 
 
 def holm(table, first, second):

@@ -111,9 +111,8 @@ def trial(data, number, sizes, nus, mus):
 
 def _trial(data, command, params, number, grid=None):
     """Return the record of one random half."""
-    (record,) = experiment.trials(
-        Spec(data, command, params, trials=number + 1, grid=grid or {}), [number]
-    )
+    spec = Spec(data, command, params, trials=number + 1, grid=grid or {})
+    (record,) = experiment.trials(spec, [number])
     return record
 
 
