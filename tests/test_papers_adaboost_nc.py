@@ -21,7 +21,7 @@ def page(figure, records):
 
 def verdicts(figure, records):
     """Return the verdict on each observation."""
-    return [row[2] for row in page(figure, records).parts[0].rows]
+    return [row[2] for row in page(figure, records).contents[0].rows]
 
 
 # -- verdicts --------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def observed(errors, columns):
     for number, (cell, error) in itertools.product(range(4), errors.items()):
         record = {"test_error": error + 0.002 * rng.standard_normal(), "columns": columns[cell]}
         records[(number, *cell)] = [record | {"train_rows": 100, "test_rows": 100}]
-    return [row[2] for row in paper.table_1_page(records, False).parts[0].rows]
+    return [row[2] for row in paper.table_1_page(records, False).contents[0].rows]
 
 
 def ranked(order, sizes):

@@ -44,10 +44,10 @@ def test_verdict_on_the_tables():
     assert drm.table_1_page(made_up(good), False).verdict == "holds"
     page = drm.table_1_page(made_up(good | {"SVM": (15, 0.1)}), False)
     assert page.verdict == "partly holds" and "0/0/45" in page.reason
-    assert "DRM never loses to the SVM" in page.reason.partition("What did not: ")[2]
+    assert "DRM never loses to the SVM" in page.reason.partition("Not confirmed: ")[2]
     bad = dict.fromkeys(("SVM", "Bag", "Ada"), (15, 0.1)) | {"DRM": (20, 0.1)}
     reason = drm.table_1_page(made_up(bad), False).reason
-    assert reason.startswith("what came out: its size makes no significant difference. What did")
+    assert reason.startswith("confirmed: its size makes no significant difference. Not c")
 
 
 def made_up_curves(train, test):
@@ -68,7 +68,7 @@ def test_verdict_on_the_figure():
     assert page.verdict == "partly holds" and "(0 of 0 points)" in page.reason
     page = drm.figure_1_page(made_up_curves([-2, 0], [1, 2]), False)
     assert page.verdict == "does not hold"
-    change = page.parts[1].rows[0]
+    change = page.contents[1].rows[0]
     assert change[1:3] == ["1e-05", "+1.0"]
 
 

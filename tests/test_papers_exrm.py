@@ -74,7 +74,7 @@ def test_verdict_on_table_1():
 
 
 def test_notes_on_table_1_follow_from_the_records():
-    detail, scalings, trees, others = table_1_page({("german", "L2-ExRM 30"): 99.0}).parts[1:]
+    detail, scalings, trees, others = table_1_page({("german", "L2-ExRM 30"): 99.0}).contents[1:]
     assert others.endswith(": none.")
     assert "none lies beyond" in detail.caption
     assert "with features [0, 1]." in scalings.caption  # its records have the printed errors
@@ -82,9 +82,9 @@ def test_notes_on_table_1_follow_from_the_records():
     records = made_up_table_1({})
     records["sonar", 10, "free"][0]["errors"] = [0.5, 0.51]
     page = exrm.table_1_page(records, False)
-    assert "0.8 of 16, lie sonar with 10. " in page.parts[1].caption
+    assert "0.8 of 16, lie sonar with 10. " in page.contents[1].caption
     records["heart", "DRM 30"] = trials(40.0, spread=1.0)
-    assert "3: DRM 30 on heart." in exrm.table_1_page(records, False).parts[4]
+    assert "3: DRM 30 on heart." in exrm.table_1_page(records, False).contents[4]
 
 
 def test_printed_errors_have_about_the_printed_ranks():
@@ -119,7 +119,7 @@ def test_verdict_on_table_3():
     assert page({}).verdict == "holds"
     assert page({"DRM": 10.0}).verdict == "partly holds"
     assert page({"DRM": 10.0, "L2-ExRM": 40.0}).verdict == "does not hold"
-    assert "L2-ExRM 10 22.73 and 24.41" in page({}).parts[-1]
+    assert "L2-ExRM 10 22.73 and 24.41" in page({}).contents[-1]
 
 
 def made_up_figure(power=1.0, order=1.0, excess=0.0):
@@ -149,7 +149,7 @@ def test_verdict_on_the_figure():
     ):
         page = exrm.figure_1_page(made_up_figure(**changes), False)
         assert page.verdict == "partly holds"
-        assert text in page.reason.partition("What did not: ")[2]
+        assert text in page.reason.partition("Not confirmed: ")[2]
 
 
 # -- experiments -----------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ def target(monkeypatch):
     def make(jobs, **pictures):
         def write(records, quick):
             rows = [[*map(str, label), len(some)] for label, some in records.items()]
-            parts = ["A text.", Table("A table.", ["what", "records"], rows)]
-            return Page("holds", "it does.", parts, pictures, ["One.", "Two."])
+            contents = ["A text.", Table("A table.", ["what", "records"], rows)]
+            return Page("holds", "it does.", contents, pictures, ["One.", "Two."])
 
         made = Target("A title", "It works.", lambda quick: jobs, write, "Seconds.")
         monkeypatch.setattr(reproduce, "load", lambda name: made)

@@ -253,8 +253,8 @@ def figure_1_page(records, quick):
                *by_lam(curves, "error", range(1, rounds + 1), 100))],
     ]  # fmt: skip
     pictures = {"curves": (figure(panels, panel=(520, 240)), "covariance and test error by round")}
-    parts = [page.observations(observed), table]
-    return page.Page(verdict, reason, parts, pictures, FIGURE_1_DEVIATIONS)
+    contents = [page.observations(observed), table]
+    return page.Page(verdict, reason, contents, pictures, FIGURE_1_DEVIATIONS)
 
 
 def change(differences, form):
@@ -334,8 +334,8 @@ def figure_2_page(records, quick):
         f"and {rows[1][3]}; {words}."
     )
     pictures = {"boundaries": (boundaries(records), "predictions at lam = 0, 2 and 9")}
-    parts = [page.observations(observed), Table(caption, titles, rows)]
-    return page.Page(verdict, reason, parts, pictures, FIGURE_2_DEVIATIONS)
+    contents = [page.observations(observed), Table(caption, titles, rows)]
+    return page.Page(verdict, reason, contents, pictures, FIGURE_2_DEVIATIONS)
 
 
 def boundaries(records):
@@ -399,14 +399,14 @@ def figure_3_page(records, quick):
         for base, some in results.items()
     )
     best = "the best lam, chosen on other runs, lowers the error beyond chance"
-    parts = [page.observations(observed), *(choices(*item) for item in results.items()), BIAS]
-    parts += [bias(results), *empty({name: one.after for name, one in results["tree"].items()})]
+    contents = [page.observations(observed), *(choices(*item) for item in results.items()), BIAS]
+    contents += [bias(results), *empty({name: one.after for name, one in results["tree"].items()})]
     deviations = [*DEVIATIONS, *FIGURE_3_DEVIATIONS]
     if "MLP" not in results:
         deviations.append("Left out: networks, as scikit-learn is not installed.")
     caption = "errors by lam; bands are one standard error of the difference from lam = 0"
     pictures = {"curves": (penalty_curves(errors, lams), caption)}
-    return page.Page(verdict, f"{best} {counts}; {words}.", parts, pictures, deviations)
+    return page.Page(verdict, f"{best} {counts}; {words}.", contents, pictures, deviations)
 
 
 def gather(records):
@@ -620,7 +620,7 @@ def empty(errors):
 
 DEVIATIONS = [
     FIGURE_1_DEVIATIONS[2],
-    "Splits keep the shares of the classes. A missing value goes to the side of a tree that is "
+    "Splits are stratified. A missing value goes to the side of a tree that is "
     "better in training; for networks it is the median.",
     "Table II has 15 attributes of house-votes-84; ours are the 16 of the repository. Of crx 489 "
     "rows train, as in the table; they are drawn, as its file of 201 test rows is not at hand.",
@@ -632,7 +632,7 @@ FIGURE_3_DEVIATIONS = [
     "The paper does not say what its networks are. Ours have one hidden layer of "
     f"{HIDDEN[0]} units and {EPOCHS} steps of L-BFGS; for time they are run "
     f"{NETWORK_RUNS} times, and not at all on insurance.",
-    "The paper has no test; what it calls significant is by the eye.",
+    "The paper has no test; it calls differences significant by the eye.",
 ]
 
 
@@ -693,8 +693,8 @@ def figure_4_page(records, quick):
     about = "errors by the number of members; bands: a standard error of the difference of the two"
     pictures = {"curves": (size_curves(pairs, marks), about)}
     ends = {name: pair.penalised[:, -1].mean() for name, pair in pairs.items()}
-    parts = [page.observations(observed), Table(caption, titles, rows), *empty(ends)]
-    return page.Page(verdict, reason, parts, pictures, [*DEVIATIONS, *FIGURE_4_DEVIATIONS])
+    contents = [page.observations(observed), Table(caption, titles, rows), *empty(ends)]
+    return page.Page(verdict, reason, contents, pictures, [*DEVIATIONS, *FIGURE_4_DEVIATIONS])
 
 
 class Pair(NamedTuple):

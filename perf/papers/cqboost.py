@@ -225,7 +225,7 @@ def table_1_page(records, quick):
     sizes = [[name, *(f"{size:.0f} [{told:.0f}]" for size, told in zip(of, to, strict=True))]
              for name, of, to in zip(names, columns, theirs[:, :, 1], strict=True)]  # fmt: skip
     legend = page.LEGEND.partition(". Beyond")[0] + f"; within ± {limit:.1f} the two agree."
-    parts = [
+    contents = [
         page.observations(observed),
         Table(f"Risk in %. {legend}", ["set", *METHODS], rows),
         Table("Columns: voters with weight, our mean and in brackets the printed number.",
@@ -233,7 +233,7 @@ def table_1_page(records, quick):
         signs(ours, theirs, risks),
         PRINTED_TESTS,
     ]  # fmt: skip
-    return page.Page(verdict, reason, parts, deviations=DEVIATIONS)
+    return page.Page(verdict, reason, contents, deviations=DEVIATIONS)
 
 
 def agreement(near, cells, limit, ours, theirs):
@@ -419,8 +419,8 @@ def follows():
 PRINTED_TESTS = follows()
 
 DEVIATIONS = [
-    f"The paper has one split a set, ours are {TRIALS}, which keep the shares of the classes; what "
-    "is ± is not known of the printed figures, and taken to be as ours.",
+    f"The paper has one split per set, ours are {TRIALS}, stratified; the spread of the printed "
+    "figures is unknown, and taken to be ours.",
     "Which class of a set of several was told from which is not printed. Of the readings tried, "
     "the one whose risks are nearest to the printed ones was taken, which favours agreement: "
     + ", ".join(problem.data for problem in SETS.values() if "-vs-" in problem.data)

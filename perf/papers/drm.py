@@ -173,8 +173,13 @@ def table_1_page(records, quick):
          f"{ranks[method]:.2f} [{AVERAGE_RANKS[method]:.2f}]"]
         for method in METHODS
     ])  # fmt: skip
-    parts = [first, count_table(tests, names), baselines(records, errors, names), choices(records)]
-    return page.Page(*verdict, parts, deviations=DEVIATIONS_1)
+    contents = [
+        first,
+        count_table(tests, names),
+        baselines(records, errors, names),
+        choices(records),
+    ]
+    return page.Page(*verdict, contents, deviations=DEVIATIONS_1)
 
 
 def count(errors, rows, one, two, corrected):
@@ -297,7 +302,7 @@ DEVIATIONS_1 = [
     "Bagging and AdaBoost are trained with 101 members, of which the first 21 and 51 are those of "
     f"the smaller ones; the SVMs inside are solved to a gap of {MEMBER_TOL:g}.",
     "DRM is solved to its optimum, at which all members are equal, and mu counts each pair of "
-    "members once. The halves keep the shares of the classes.",
+    "members once. The halves are stratified.",
     "The SVM is the nu-SVM with squared slack and bounded norm of the paper's equation 2, T = 1; "
     "the paper's may be LIBSVM's.",
 ]
@@ -360,8 +365,8 @@ def figure_1_page(records, quick):
         f"the gap between test and training error can be smaller than that of the SVM "
         f"({page.listing(lower)})": len(lower) >= 0.75 * len(names),
     })  # fmt: skip
-    parts = [curve_table(some, drm, svm, mus), hindsight(some, drm, svm, mus)]
-    return page.Page(*verdict, parts, curve_picture(drm, svm, mus), DEVIATIONS_F)
+    contents = [curve_table(some, drm, svm, mus), hindsight(some, drm, svm, mus)]
+    return page.Page(*verdict, contents, curve_picture(drm, svm, mus), DEVIATIONS_F)
 
 
 def interval(change, records):

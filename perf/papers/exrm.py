@@ -178,14 +178,14 @@ def table_1_page(records, quick):
             f"{gap:.1f} points away in the mean over {len(names)} sets with {size} members"
             for size, gap in gaps.items()): max(gaps.values()) <= AGREE,
     })  # fmt: skip
-    parts = [
+    contents = [
         Table(page.LEGEND, ["method", *names, "average rank"], rows),
         detail(records, printed, names, sizes),
         scalings(records, printed, names, sizes),
         trees(records, printed, names, sizes),
         differing(records, printed, names, present),
     ]
-    return page.Page(*verdict, parts, deviations=DEVIATIONS_1)
+    return page.Page(*verdict, contents, deviations=DEVIATIONS_1)
 
 
 def average_ranks(records, names, present):
@@ -225,7 +225,7 @@ def detail(records, printed, names, sizes):
     caption = (
         "L2-ExRM set by set. In brackets are plain standard errors, which are stricter: both means "
         f"are of splits of the same rows. In one column {trials} splits are drawn freely, as the "
-        "paper describes it, and do not keep the shares of the classes as ours do; there "
+        "paper describes it, and are not stratified as ours are; there "
         f"{outliers}. The last column is the same problem on the same splits as the fourth, solved "
         "to its certified optimum, at which all members are equal."
     )
@@ -298,7 +298,7 @@ def trees(records, printed, names, sizes):
 DEVIATIONS_1 = [
     "Features are scaled to [-1, 1] on the training rows for ExRM (see the table of scalings), to "
     "[0, 1] for DRM, as its own paper has it, and not at all for trees.",
-    "Our splits keep the shares of the classes, but for those that are called free.",
+    "Our splits are stratified, but for those that are called free.",
     "The paper used Matlab's fitensemble with unknown options. Ours are AdaBoost with trees of "
     "depth 3 and weights, and Bagging of full trees.",
     "The parameters of DRM are not printed; ours are the defaults, nu = 0.5 and mu = 1e-5. It is "
@@ -377,12 +377,12 @@ def table_2_page(records, quick):
         f"Training time in milliseconds of the processor, the median of {fits} "
         f"fits with {TRAIN} rows, averaged over {len(names)} sets; and as a multiple of {first}. "
         "Only the multiples can be compared with the printed ones, of a machine and of languages "
-        "of 2016. What is called optimum is the same problem, solved to a certified gap of 1e-6 by "
+        "of 2016. The optimum is that of the same problem, solved to a certified gap of 1e-6 by "
         "our default solver; DRM without a word is our default too, Algorithm 1 the paper's way."
     )
     titles = ["method", "ours, ms", "multiple", "printed, ms", "printed multiple"]
-    parts = [Table(caption, titles, rows)]
-    return page.Page(*page.verdict(statements), parts, deviations=DEVIATIONS_2)
+    contents = [Table(caption, titles, rows)]
+    return page.Page(*page.verdict(statements), contents, deviations=DEVIATIONS_2)
 
 
 DEVIATIONS_2 = [
@@ -455,10 +455,10 @@ def table_3_page(records, quick):
         "one. At the optimum ExRM is one machine with a smaller lam, so that its row is what a "
         "smaller lam gains; with a bootstrap sample for each member, members differ."
     )
-    parts = [Table(caption, ["method", *map(str, sizes)], rows)]
+    contents = [Table(caption, ["method", *map(str, sizes)], rows)]
     if not quick:
-        parts += [gains(records, names, most), contradiction()]
-    return page.Page(*verdict, parts, deviations=DEVIATIONS_3)
+        contents += [gains(records, names, most), contradiction()]
+    return page.Page(*verdict, contents, deviations=DEVIATIONS_3)
 
 
 def gains(records, names, sizes):
@@ -499,7 +499,7 @@ def contradiction():
 
 DEVIATIONS_3 = [
     "Features are scaled to [-1, 1] on the training rows for linear machines, which is what gives "
-    "the errors of Table 1, and to [0, 1] for DRM. Our splits keep the shares of the classes.",
+    "the errors of Table 1, and to [0, 1] for DRM. Our splits are stratified.",
     "The SVMs inside AdaSVM and BagSVM are at their optimum, lam = 2 and p = 2. AdaSVM gives them "
     "weights; whether the paper drew samples instead is not printed.",
     DEVIATIONS_1[3],
@@ -549,10 +549,10 @@ def figure_1_page(records, quick):
     for (kind, *label), some in records.items():
         kinds[kind][tuple(label)] = some
     curves, traces, times = kinds["lam"], page.only(kinds["trace"]), page.only(kinds["time"])
-    parts, pictures = [lam_table(curves), lowest(curves)], lam_pictures(curves)
+    contents, pictures = [lam_table(curves), lowest(curves)], lam_pictures(curves)
     statements = lam_statements(curves)
     if traces:
-        parts += [trace_table(traces), time_table(times)]
+        contents += [trace_table(traces), time_table(times)]
         pictures |= speed_pictures(traces, times)
         late = [max(settled(one) for (p, _), one in traces.items() if p == k) for k in (2, 1)]
         statements[
@@ -569,7 +569,7 @@ def figure_1_page(records, quick):
             f"{min(slopes):.2f} to {max(slopes):.2f}, that of an iteration {min(each):.2f} to "
             f"{max(each):.2f})"
         ] = SLOPES[0] <= min(slopes) and max(slopes) <= SLOPES[1]
-    return page.Page(*page.verdict(statements), parts, pictures, DEVIATIONS_F)
+    return page.Page(*page.verdict(statements), contents, pictures, DEVIATIONS_F)
 
 
 def mean_curve(curves, p, size, solver, key):
@@ -745,8 +745,8 @@ def speed_pictures(traces, times):
 
 
 DEVIATIONS_F = [
-    "Features are scaled to [-1, 1] on the training rows, and the halves keep the shares of the "
-    "classes; the paper says nothing on either.",
+    "Features are scaled to [-1, 1] on the training rows, and the halves are stratified; the paper "
+    "says nothing on either.",
     "The figure has no numbers that could be read off, so the statements of the text are judged: "
     "errors at lam = 2, with which the paper goes on, and in means over all values of lam; "
     "convergence where 1 % of the way of the objective is left; times by the slope of their "
