@@ -1,5 +1,6 @@
-"""Tests for perf/papers/adaboost_nc.py: pages, the rules of their verdicts, what is measured."""
+"""Tests for perf/papers/adaboost_nc.py: pages, rules of the verdicts, measurements."""
 
+import itertools
 import math
 from xml.etree import ElementTree
 
@@ -14,27 +15,27 @@ from perf.study import reproduce
 from solvers.adaboost_nc import AdaBoostNC
 
 
-def verdict(name, records):
-    return reproduce.load(name).page(records, False)
+def page(figure, records):
+    return reproduce.load(f"adaboost-nc-figure{figure}").page(records, False)
+
+
+def verdicts(figure, records):
+    """Return the verdict on each observation."""
+    return [row[2] for row in page(figure, records).contents[0].rows]
 
 
 # -- verdicts --------------------------------------------------------------------------------------
 
 
 def curves(low, late, error):
-    """Made-up records of Figure 1, given by what lam = 9 adds to the covariance and the error."""
-    rng, found = np.random.default_rng(0), {}
-    for batch in range(6):
-        for samples in ("new", "same"):
-            for lam in paper.LAMS:
-                step = lam / 9
-                cov = 0.01 + 1e-4 * rng.standard_normal(30)
-                cov[: paper.EARLY] += step * low
-                cov[paper.EARLY :] += step * late
-                record = {"covariance": cov.tolist(), "over_points": cov.tolist()}
-                record["error"] = (0.1 + step * error + 1e-4 * rng.standard_normal(31)).tolist()
-                found[batch, samples, lam] = [record]
-    return found
+    """Make up records of Figure 1: lam = 9 adds these values to the covariances and the error."""
+    rng, records = np.random.default_rng(0), {}
+    for batch, samples, lam in itertools.product(range(6), ("new", "same"), paper.LAMS):
+        added = np.where(np.arange(30) < paper.EARLY, low, late) * lam / 9
+        cov = (0.01 + 1e-4 * rng.standard_normal(30) + added).tolist()
+        errors = (0.1 + error * lam / 9 + 1e-4 * rng.standard_normal(31)).tolist()
+        records[batch, samples, lam] = [{"covariance": cov, "over_points": cov, "error": errors}]
+    return records
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def curves(low, late, error):
      (0.004, 0.002, 0.02, "does not hold")],
 )  # fmt: skip
 def test_figure_1_is_judged_by_its_curves(low, late, error, expected):
-    assert verdict("adaboost-nc-figure1", curves(low, late, error)).verdict == expected
+    assert page(1, curves(low, late, error)).verdict == expected
 
 
 @pytest.mark.parametrize(("sign", "expected"), [(-1, "holds"), (1, "does not hold")])
@@ -54,80 +55,67 @@ def test_figure_2_is_judged_by_length_regions_and_error(sign, expected):
                       "regions": 20 + 2 * sign * lam + rng.integers(3), "runs": [[0, 1, 2]]}]
         for run in range(10) for lam in paper.LAMS
     }  # fmt: skip
-    assert verdict("adaboost-nc-figure2", records).verdict == expected
+    assert page(2, records).verdict == expected
 
 
-def runs(wrong, name, kind, count, arguments):
-    """Made-up records of Figures 3 and 4: wrong(run) is a list of numbers of wrong rows."""
-    shared = {"data": paper.SETS[name][0]} | arguments
-    return {
-        (run, name, kind): [{"wrong": wrong(run), "train_rows": 800, "test_rows": 200,
-                             "arguments": shared}]
-        for run in range(count)
-    }  # fmt: skip
+def runs(means, name, kind, **arguments):
+    """Make up records of Figures 3 and 4: wrong rows scatter around means."""
+    rng = np.random.default_rng([*map(ord, f"{name}{kind}")])
+    arguments = {"data": paper.SETS[name][0], **arguments}
+    how = {"train_rows": 800, "test_rows": 200, "arguments": arguments}
+    wrong = (means + 0.3 * rng.standard_normal(len(means)) for _ in range(8))
+    return {(run, name, kind): [{"wrong": [*some], **how}] for run, some in enumerate(wrong)}
 
 
 def figure_3(gain, best):
-    """lam = `best[base]` takes off `gain` wrong rows; a larger one is worse for trees alone."""
-    lams, records, rng = [0, 1, 2, 4, 9, 12], {}, np.random.default_rng(2)
+    """Make up records: lam = `best[base]` takes off `gain` wrong rows; others harm trees alone."""
+    lams, records = [0, 1, 2, 4, 9, 12], {}
     for name in paper.SETS:
         for base in ("tree", "MLP")[: 1 if name == "insurance" else 2]:
             lam = best[base] if name == "german" else {"crx": 4, "insurance": 12}.get(name, 2)
             harm = 30 if base == "tree" else 1
             means = [100 - gain * (one > 0) + (one > 0) * harm * (one != lam) for one in lams]
-            records |= runs(lambda run, means=means: [*(means + 0.3 * rng.standard_normal(6))],
-                            name, base, 8, {"lams": lams})  # fmt: skip
+            records |= runs(means, name, base, lams=lams)
     return records
 
 
-def test_figure_3_is_judged_by_each_observation():
-    good = verdict("adaboost-nc-figure3", figure_3(10, {"tree": 2, "MLP": 9}))
-    assert good.verdict == "holds"
-    swapped = verdict("adaboost-nc-figure3", figure_3(10, {"tree": 9, "MLP": 2}))
-    assert swapped.verdict == "partly holds"
-    rows = dict(zip("123", [row[2] for row in swapped.parts[0].rows][:3], strict=True))
-    assert rows == {"1": "holds", "2": "holds", "3": "holds"}
-    assert swapped.parts[0].rows[3][2] == "does not hold"
-    worse = verdict("adaboost-nc-figure3", figure_3(-10, {"tree": 2, "MLP": 9}))
-    assert [row[2] for row in worse.parts[0].rows][:2] == ["does not hold"] * 2
+def test_figure_3_is_judged_by_each_observation(monkeypatch):
+    good = figure_3(10, {"tree": 2, "MLP": 9})
+    assert page(3, good).verdict == "holds"
+    swapped = figure_3(10, {"tree": 9, "MLP": 2})
+    assert page(3, swapped).verdict == "partly holds"
+    assert verdicts(3, swapped)[:4] == ["holds"] * 3 + ["does not hold"]
+    worse = figure_3(-10, {"tree": 2, "MLP": 9})
+    assert verdicts(3, worse)[:2] == ["does not hold"] * 2
+    monkeypatch.setattr(paper, "has_networks", lambda: False)
+    assert {base for _, _, base in paper.figure_3_jobs(False)} == {"tree"}
+    trees = {key: some for key, some in good.items() if key[2] == "tree"}
+    assert page(3, trees).deviations[-1].startswith("Left out: networks")
 
 
 def figure_4(small, large, growth):
-    marks, records, rng = [5, 21, 51, 201], {}, np.random.default_rng(3)
+    marks, records = [5, 21, 51, 201], {}
     for name in paper.SETS:
         equal = name in ("crx", "breast-w", "german")
         for lam in (0, paper.BEST[name]):
             off = np.array([small, small, large, 0 if equal else large]) * (lam > 0)
             means = 100 + off + np.array([0, 0, 0, growth])
-            records |= runs(lambda run, means=means: [*(means + 0.3 * rng.standard_normal(4))],
-                            name, lam, 8, {"marks": marks})  # fmt: skip
+            records |= runs(means, name, lam, marks=marks)
     return records
 
 
 def test_figure_4_is_judged_by_each_observation():
-    def verdicts(*made_up):
-        return [row[2] for row in verdict("adaboost-nc-figure4", figure_4(*made_up)).parts[0].rows]
-
-    assert verdicts(-20, -5, 0) == ["holds"] * 4
-    assert verdicts(-20, -5, 10) == ["does not hold", "holds", "holds", "holds"]
-    assert verdicts(-20, -5, -10)[:2] == ["holds", "does not hold"]
-    assert verdicts(20, 5, 0)[2:] == ["does not hold", "partly holds"]
+    assert verdicts(4, figure_4(-20, -5, 0)) == ["holds"] * 4
+    assert verdicts(4, figure_4(-20, -5, 10)) == ["does not hold", "holds", "holds", "holds"]
+    assert verdicts(4, figure_4(-20, -5, -10))[:2] == ["holds", "does not hold"]
+    assert verdicts(4, figure_4(20, 5, 0))[2:] == ["does not hold", "partly holds"]
 
 
-def test_networks_are_left_out_without_scikit_learn(monkeypatch):
-    monkeypatch.setattr(paper, "has_networks", lambda: False)
-    assert {base for _, _, base in paper.figure_3_jobs(False)} == {"tree"}
-    records = {key: some for key, some in figure_3(10, {"tree": 2, "MLP": 9}).items()
-               if key[2] == "tree"}  # fmt: skip
-    page = verdict("adaboost-nc-figure3", records)
-    assert page.deviations[-1].startswith("Left out: networks")
-
-
-# -- what is measured ------------------------------------------------------------------------------
+# -- measurements ----------------------------------------------------------------------------------
 
 
 def naive_regions(cells):
-    """Count connected regions of equal cells by flooding them one after the other."""
+    """Count connected regions of equal cells by flooding one after the other."""
     left, count = {*np.ndindex(cells.shape)}, 0
     while left:
         count += 1
@@ -155,7 +143,7 @@ def test_boundaries_are_measured_cell_by_cell():
 
 
 def test_covariances_are_those_of_repeated_models():
-    found = paper.gaussian_runs(2, 1, "new", 4, 5)
+    record = paper.gaussian_runs(2, 1, "new", 4, 5)
     test = datasets.two_gaussians(100, seed=paper.TEST_SEED + 1)
     right = np.empty((4, 5, 100))
     for k in range(4):
@@ -165,52 +153,48 @@ def test_covariances_are_those_of_repeated_models():
     y = np.where(test.y == 1, 1, -1)
     member, vote = right[:, 2] == y, np.where(right[:, :2].sum(axis=1) >= 0, 1, -1) == y
     each = [np.cov(member[:, i], vote[:, i], bias=True)[0, 1] for i in range(100)]
-    assert found["covariance"][1] == pytest.approx(np.mean(each), abs=1e-12)
+    assert record["covariance"][1] == pytest.approx(np.mean(each), abs=1e-12)
     inside = np.mean([np.cov(h, H, bias=True)[0, 1] for h, H in zip(member, vote, strict=True)])
-    assert found["over_points"][1] == pytest.approx(inside, abs=1e-12)
+    assert record["over_points"][1] == pytest.approx(inside, abs=1e-12)
 
 
 def test_sizes_of_one_run_are_those_of_smaller_runs():
-    found = paper.sizes("sonar", 166, 1, 2, [3, 8])
+    record = paper.sizes("sonar", 166, 1, 2, [3, 8])
     data = datasets.load("sonar")
     train, test = list(datasets.splits(data.y, trials=2, train=166))[1]
-    for size, wrong in zip((3, 8), found["wrong"], strict=True):
+    for size, wrong in zip((3, 8), record["wrong"], strict=True):
         model = AdaBoostNC(size, 2, random_state=1, criterion="gain_ratio")
         predicted = model.fit(data.X[train], data.y[train]).predict(data.X[test])
         assert wrong == (predicted != data.y[test]).sum()
-    assert found["test_rows"] == 42
+    assert record["test_rows"] == 42
 
 
-def test_the_split_of_insurance_is_fixed():
+def test_insurance_has_a_fixed_split_and_a_large_class():
     data = datasets.load("insurance")
     for run in (0, 3):
         X, y, X_test, y_test = paper._split(paper.FIXED, 5822, run, "tree")
         assert np.array_equal(X, data.X[:5822]) and np.array_equal(y_test, data.y[5822:])
-
-
-def test_the_errors_of_the_larger_class():
-    y = datasets.load("insurance").y[5822:]
-    assert paper.larger_class("insurance") == np.bincount(y).min() == 238
+    assert paper.larger_class("insurance") == np.bincount(data.y[5822:]).min() == 238
     assert paper.larger_class("promoter") == 11
-    (told,) = paper.empty({"insurance": 237.6, "promoter": 5.0})
-    assert "insurance, 237.6 against 238" in told and "promoter" not in told
+    (text,) = paper.empty({"insurance": 237.6, "promoter": 5.0})
+    assert "insurance, 237.6 against 238" in text and "promoter" not in text
     assert not [*paper.empty({"promoter": 5.0})]
 
 
 def test_shifts_of_independent_runs_are_tested_by_students_t():
     differences = np.random.default_rng(5).standard_normal(12) - 0.6
-    found = paper.shift(differences)
-    assert found.p == pytest.approx(stats.ttest_1samp(differences, 0).pvalue)
-    assert paper.shift(differences, 80, 20).p > found.p
-    assert math.isclose(found.mean, differences.mean())
+    change = paper.shift(differences)
+    assert change.p == pytest.approx(stats.ttest_1samp(differences, 0).pvalue)
+    assert paper.shift(differences, 80, 20).p > change.p
+    assert math.isclose(change.mean, differences.mean())
 
 
 def test_a_run_is_judged_at_the_lam_of_the_other_half():
     wrong = np.array([[9, 5, 7], [9, 8, 4], [9, 5, 7], [9, 8, 4]])
-    found = paper.Choice.of(wrong, {}, [0, 2, 9])
-    assert (found.lam, found.halves) == (9, (2, 9))
-    assert found.seen.mean == 5.5 - 9
-    assert found.honest.mean == np.mean([7, 8, 7, 8]) - 9
+    choice = paper.Choice.of(wrong, {}, [0, 2, 9])
+    assert (choice.lam, choice.halves) == (9, (2, 9))
+    assert choice.seen.mean == 5.5 - 9
+    assert choice.honest.mean == np.mean([7, 8, 7, 8]) - 9
 
 
 # -- pictures --------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Tests for perf/papers/cqboost.py: the page, the rules of its verdict, and what is measured."""
+"""Tests for perf/papers/cqboost.py: the page, the rules of its verdict, and the experiments."""
 
 import csv
 import gzip
+import itertools
 import math
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ def test_the_printed_table_has_the_wins_that_the_text_counts():
 
 @pytest.mark.parametrize("name", [name for name in paper.SETS if name != "cylinder"])
 def test_printed_risks_are_counts_of_our_test_rows(name):
-    """So the sets have all their rows, and half of them, at most 500, train."""
+    """The sets have all their rows: half of them, at most 500, train."""
     rows = len(datasets.load(paper.SETS[name].data).y)
     test = rows - min(500, round(rows / 2))
     for risk, _ in paper.SETS[name].printed:
@@ -40,69 +41,64 @@ def test_printed_risks_are_counts_of_our_test_rows(name):
 
 
 def naive_sign(won, lost):
-    """The chance of at least so many heads in as many throws, and of what is as extreme."""
+    """Return the chance of at least `won` heads in won + lost throws, one- and two-sided."""
     n = won + lost
     above = sum(math.comb(n, k) for k in range(won, n + 1)) / 2**n
     tail = sum(math.comb(n, k) for k in range(max(won, lost), n + 1)) / 2**n
     return above, min(1.0, 2 * tail)
 
 
-@pytest.mark.parametrize(("won", "lost", "ties"), [(13, 4, 6), (6, 14, 3), (3, 3, 0), (0, 5, 1)])
+@pytest.mark.parametrize(
+    ("won", "lost", "ties"), [(13, 4, 6), (6, 14, 3), (3, 3, 0), (0, 5, 1), (0, 0, 4)]
+)
 def test_the_sign_test_counts_heads(won, lost, ties):
     a = np.array([0.0] * won + [1.0] * lost + [0.5] * ties)
-    found = paper.sign_test(a, np.full(won + lost + ties, 0.5))
-    assert found[:3] == (won, lost, ties)
-    assert found[3:] == pytest.approx(naive_sign(won, lost))
-
-
-def test_the_sign_test_of_ties_alone_says_nothing():
-    assert paper.sign_test(np.ones(4), np.ones(4)) == (0, 0, 4, 1.0, 1.0)
+    result = paper.sign_test(a, np.full(won + lost + ties, 0.5))
+    assert result[:3] == (won, lost, ties)
+    assert result[3:] == pytest.approx(naive_sign(won, lost))
 
 
 # -- verdicts --------------------------------------------------------------------------------------
 
 
-def made_up(order, sizes=(40, 40, 20, 100, 40, 200)):
-    """Records in which the methods have errors in this order, from the lowest on."""
+def observed(errors, columns):
+    """Return the verdicts on four trials with these errors and columns, {(set, method): value}."""
     rng, records = np.random.default_rng(0), {}
-    for number in range(4):
-        for name in paper.SETS:
-            for rank, method in enumerate(order):
-                k = [*paper.METHODS].index(method)
-                error = 0.1 + 0.03 * rank + 0.002 * rng.standard_normal()
-                records[number, name, method] = [{
-                    "test_error": error, "train_rows": 100, "test_rows": 100, "columns": sizes[k],
-                }]  # fmt: skip
-    return records
+    for number, (cell, error) in itertools.product(range(4), errors.items()):
+        record = {"test_error": error + 0.002 * rng.standard_normal(), "columns": columns[cell]}
+        records[(number, *cell)] = [record | {"train_rows": 100, "test_rows": 100}]
+    return [row[2] for row in paper.table_1_page(records, False).contents[0].rows]
 
 
-def observed(records):
-    return [row[2] for row in paper.table_1_page(records, False).parts[0].rows]
+def ranked(order, sizes):
+    """Return errors in this order of the methods, from the lowest on, and columns by method."""
+    cells = [*itertools.product(paper.SETS, order)]
+    columns = dict(zip(paper.METHODS, sizes, strict=True))
+    return {cell: 0.1 + 0.03 * order.index(cell[1]) for cell in cells}, {
+        cell: columns[cell[1]] for cell in cells
+    }
 
 
 def test_the_verdicts_follow_from_the_records():
-    order = [*paper.METHODS]
-    good = observed(made_up(["CqBoost", "MDBoost", "MinCq", "CG-Boost", "LPBoost", "AdaBoost"]))
+    best = ["CqBoost", "MDBoost", "MinCq", "CG-Boost", "LPBoost", "AdaBoost"]
+    good = observed(*ranked(best, (40, 40, 20, 100, 40, 200)))
     assert good[1:] == ["holds"] * 6
     assert good[0] != "holds"  # the risks are not the printed ones
-    bad = observed(made_up(order[::-1], sizes=(300, 20, 40, 100, 40, 200)))
-    assert bad[1:4] == ["does not hold"] * 2 + ["does not hold"]
-    assert bad[5:] == ["does not hold"] * 2
+    bad = observed(*ranked([*paper.METHODS][::-1], (300, 20, 40, 100, 40, 200)))
+    assert [*bad[1:4], *bad[5:]] == ["does not hold"] * 5
 
 
 def test_printed_risks_agree_with_themselves():
-    rng, records = np.random.default_rng(1), {}
-    for number in range(4):
-        for name, problem in paper.SETS.items():
-            for method, (risk, columns) in zip(paper.METHODS, problem.printed, strict=True):
-                record = {"test_error": risk + 0.003 * rng.standard_normal(), "columns": columns}
-                records[number, name, method] = [record | {"train_rows": 100, "test_rows": 100}]
-    page = paper.table_1_page(records, False)
-    assert page.parts[0].rows[0][2] == "holds"
-    assert page.parts[0].rows[6][2] == "holds"  # LPBoost is the sparsest
+    cells = {
+        (name, method): numbers
+        for name, problem in paper.SETS.items()
+        for method, numbers in zip(paper.METHODS, problem.printed, strict=True)
+    }
+    verdicts = observed(*({cell: pair[k] for cell, pair in cells.items()} for k in (0, 1)))
+    assert verdicts[0] == verdicts[6] == "holds"  # the last: LPBoost is the sparsest
 
 
-# -- what is run -----------------------------------------------------------------------------------
+# -- experiments -----------------------------------------------------------------------------------
 
 
 def test_categories_become_their_places_among_the_levels():
@@ -117,7 +113,7 @@ def test_categories_become_their_places_among_the_levels():
 
 
 def naive_adaboost(X, y, X_test, cuts, rounds):
-    """AdaBoost with stumps at these cuts, and their complements, row by row."""
+    """Run AdaBoost with stumps at these cuts, and their complements, row by row."""
     D, score, voters = [1 / len(y)] * len(y), [0.0] * len(X_test), set()
     for _ in range(rounds):
         best = None
@@ -165,7 +161,7 @@ def test_adaboost_ends_with_a_perfect_voter_and_with_guessing():
 
 
 def test_a_cell_is_chosen_on_the_training_rows_alone():
-    found = paper.trial("heart", (), "CqBoost", 1, [0.05, 0.2])
+    record = paper.trial("heart", (), "CqBoost", 1, [0.05, 0.2])
     data = datasets.load("heart")
     train, test = list(datasets.splits(data.y, trials=2, train=135))[1]
 
@@ -176,11 +172,9 @@ def test_a_cell_is_chosen_on_the_training_rows_alone():
 
     folds = list(datasets.splits(data.y[train], trials=1, cv=5, seed=1))
     errors = [np.mean([error(mu, train[a], train[b])[0] for a, b in folds]) for mu in (0.05, 0.2)]
-    assert found["chosen"] == (0.05, 0.2)[int(np.argmin(errors))]
-    expected, columns = error(found["chosen"], train, test)
-    assert found["test_error"] == pytest.approx(expected)
-    assert found["columns"] == columns
-
-
-def test_mincq_counts_both_voters_of_a_pair():
-    assert paper.trial("heart", (), "MinCq", 0, [0.1])["columns"] == 2 * 13 * 10
+    assert record["chosen"] == (0.05, 0.2)[int(np.argmin(errors))]
+    expected, columns = error(record["chosen"], train, test)
+    assert record["test_error"] == pytest.approx(expected)
+    assert record["columns"] == columns
+    pairs = paper.trial("heart", (), "MinCq", 0, [0.1])  # counts both voters of a pair
+    assert pairs["columns"] == 2 * 13 * 10

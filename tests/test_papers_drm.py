@@ -1,4 +1,6 @@
-"""Tests for perf/papers/drm.py: pages, rules of the verdicts, and what is computed for them."""
+"""Tests for perf/papers/drm.py: pages, rules of the verdicts, experiments."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from solvers.bagging import Bagging
 from solvers.drm import NuSVM
 
 
-def test_sets_that_are_not_there_are_named():
+def test_all_sets_but_ethn_are_built_in():
     data = {job.arguments["data"] for job in drm.table_1_jobs(False).values()}
     assert len(data) == 15
     with pytest.raises(datasets.DataError):
@@ -22,20 +24,18 @@ def test_sets_that_are_not_there_are_named():
 
 # -- verdicts --------------------------------------------------------------------------------------
 
+FACTS = {"train_rows": 100, "test_rows": 100, "majority_error": 0.4}
+
 
 def made_up(means, seed=0):
-    """Records of ten trials on all sets; the errors of methods scatter around means, in %."""
-    rng = np.random.default_rng(seed)
-    facts = {"train_rows": 100, "test_rows": 100, "majority_error": 0.4}
+    """Make up ten trials on all sets; the errors of methods scatter around means, in %."""
+    rng, records = np.random.default_rng(seed), {}
     arguments = {"sizes": list(drm.SIZES), "mus": [1e-4]}
-    records = {}
-    for name in drm.SETS:
-        for number in range(10):
-            errors = {m: rng.normal(*means[m.split()[0]]) / 100 for m in drm.METHODS}
-            same = errors["DRM 21"]
-            errors |= dict.fromkeys(drm.DRM, same)
-            mu = dict.fromkeys(drm.DRM, 1e-4)
-            records[name, number] = [{"errors": errors, "mu": mu, "arguments": arguments, **facts}]
+    shared = {"arguments": arguments, "mu": dict.fromkeys(drm.DRM, 1e-4), **FACTS}
+    for cell in itertools.product(drm.SETS, range(10)):
+        errors = {m: rng.normal(*means[m.split()[0]]) / 100 for m in drm.METHODS}
+        errors |= dict.fromkeys(drm.DRM, errors["DRM 21"])
+        records[cell] = [{"errors": errors, **shared}]
     return records
 
 
@@ -44,24 +44,20 @@ def test_verdict_on_the_tables():
     assert drm.table_1_page(made_up(good), False).verdict == "holds"
     page = drm.table_1_page(made_up(good | {"SVM": (15, 0.1)}), False)
     assert page.verdict == "partly holds" and "0/0/45" in page.reason
-    assert "DRM never loses to the SVM" in page.reason.partition("What did not: ")[2]
+    assert "DRM never loses to the SVM" in page.reason.partition("Not confirmed: ")[2]
     bad = dict.fromkeys(("SVM", "Bag", "Ada"), (15, 0.1)) | {"DRM": (20, 0.1)}
     reason = drm.table_1_page(made_up(bad), False).reason
-    assert reason.startswith("what came out: its size makes no significant difference. What did")
+    assert reason.startswith("confirmed: its size makes no significant difference. Not c")
 
 
 def made_up_curves(train, test):
-    """Records in which DRM adds these points to the errors of the SVM, for one mu each."""
-    rng = np.random.default_rng(0)
-    records = {}
-    for name in drm.CURVE_SETS:
-        for number in range(5):
-            svm = np.array([0.2, 0.3]) + 0.01 * rng.normal()
-            errors = [(svm + np.array(pair) / 100).tolist() for pair in zip(train, test)]  # noqa: B905
-            facts = {"train_rows": 50, "test_rows": 50, "majority_error": 0.4}
-            mus = np.logspace(-5, -2, len(train)).tolist()
-            one = {"svm": svm.tolist(), "errors": errors, "mus": mus, **facts}
-            records[name, number] = [one]
+    """Make up records in which DRM adds these points to the errors of the SVM, by mu."""
+    rng, records = np.random.default_rng(0), {}
+    mus = np.logspace(-5, -2, len(train)).tolist()
+    for cell in itertools.product(drm.CURVE_SETS, range(5)):
+        svm = np.array([0.2, 0.3]) + 0.01 * rng.normal()
+        errors = (svm + np.column_stack([train, test]) / 100).tolist()
+        records[cell] = [{"svm": svm.tolist(), "errors": errors, "mus": mus, **FACTS}]
     return records
 
 
@@ -72,11 +68,11 @@ def test_verdict_on_the_figure():
     assert page.verdict == "partly holds" and "(0 of 0 points)" in page.reason
     page = drm.figure_1_page(made_up_curves([-2, 0], [1, 2]), False)
     assert page.verdict == "does not hold"
-    change = page.parts[1].rows[0]
+    change = page.contents[1].rows[0]
     assert change[1:3] == ["1e-05", "+1.0"]
 
 
-# -- what is computed ------------------------------------------------------------------------------
+# -- experiments -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,7 +88,7 @@ def test_counts_are_those_of_scipy(seed):
         a, b = errors[name, "a"], errors[name, "b"]
         t, p = stats.ttest_rel(a, b)
         plain[1 if not p < 0.05 else int(t > 0) * 2] += 1
-        # The same t with a larger variance of the mean: 1 / J becomes 1 / J + test / train.
+        # t with a larger variance of the mean: 1 / J becomes 1 / J + test / train.
         t *= np.sqrt((1 / 12) / (1 / 12 + 40 / 60))
         p = 2 * stats.t.sf(abs(t), 11)
         valid[1 if not p < 0.05 else int(t > 0) * 2] += 1
@@ -102,36 +98,29 @@ def test_counts_are_those_of_scipy(seed):
 
 
 def test_a_trial_is_what_the_methods_give_alone():
-    found = drm.trial("house", 1, [3, 5], [0.5], [1e-9])
+    record = drm.trial("house", 1, [3, 5], [0.5], [1e-9])
     data = datasets.load("house")
     (train, test) = list(datasets.splits(data.y, trials=2))[1]
     X, y = data.X, data.y  # Votes are indicator columns, in [0, 1] already.
     svm = NuSVM(nu=0.5)
-    assert found["nu"] == 0.5 and found["mu"] == {"DRM 3": 1e-9, "DRM 5": 1e-9}
+    assert record["nu"] == 0.5 and record["mu"] == {"DRM 3": 1e-9, "DRM 5": 1e-9}
     error = 1.0 - svm.fit(X[train], y[train]).score(X[test], y[test])
     names = ("SVM", "DRM 3", "DRM 5")
-    assert np.allclose([found["errors"][name] for name in names], error)
+    assert np.allclose([record["errors"][name] for name in names], error)
     svm.set_params(tol=drm.MEMBER_TOL)
     for size in (3, 5):
         bag = Bagging(svm, n_estimators=size, random_state=1)
         ada = AdaBoost(size, svm, mode="resample", random_state=1)
         for kind, model in (("Bag", bag), ("Ada", ada)):
             error = 1.0 - model.fit(X[train], y[train]).score(X[test], y[test])
-            assert np.isclose(found["errors"][f"{kind} {size}"], error)
+            assert np.isclose(record["errors"][f"{kind} {size}"], error)
 
 
-def test_printed_errors_have_about_the_printed_ranks():
+def test_printed_tables_agree_with_themselves():
     means = [[drm.printed(name, method).mean for method in drm.METHODS] for name in drm.SETS]
-    found = stats.rankdata(means, axis=1).mean(axis=0)  # of rounded errors, so ties are others
-    assert abs(found - list(drm.AVERAGE_RANKS.values())).max() <= 0.25
-
-
-def test_printed_counts_are_of_15_sets():
-    for k, row in enumerate(drm.METHODS):
-        for column in drm.METHODS[k + 1 :]:
-            assert sum(map(int, drm.printed_counts(row, column).split("/"))) == 15
-
-
-def test_sets_of_the_figure_are_those_with_the_largest_gain():
+    ranks = stats.rankdata(means, axis=1).mean(axis=0)  # of rounded errors, so ties are others
+    assert abs(ranks - list(drm.AVERAGE_RANKS.values())).max() <= 0.25
+    for row, column in itertools.combinations(drm.METHODS, 2):
+        assert sum(map(int, drm.printed_counts(row, column).split("/"))) == 15
     order = sorted(drm.SETS, key=drm.gain, reverse=True)
     assert set(order[: len(drm.CURVE_SETS)]) == set(drm.CURVE_SETS)

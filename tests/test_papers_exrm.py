@@ -1,4 +1,4 @@
-"""Tests for perf/papers/exrm.py: pages, rules of the verdicts, and what is computed for them."""
+"""Tests for perf/papers/exrm.py: pages, rules of the verdicts, experiments."""
 
 import gzip
 import math
@@ -14,7 +14,7 @@ from tests.conftest import check_quick_page
 
 
 def trials(error, number=4, spread=0.0, **more):
-    """Records of trials whose mean error is given in %."""
+    """Make up records of trials with this mean error in %."""
     around = np.linspace(-spread, spread, number)
     facts = {"majority_error": 0.4, "train_rows": 150, "test_rows": 100, "train_error": 0.0} | more
     return [{"test_error": (error + step) / 100, **facts} for step in around]
@@ -42,38 +42,39 @@ def test_quick_page_of_the_figure_without_and_with_its_data(monkeypatch, tmp_pat
 
 
 def made_up_table_1(changes):
-    """Records that have the printed errors, but for some, {label: error}."""
-    records = {}
+    """Make up records with the printed errors, but for changes, {label: error}."""
+    records, counts = {}, {"train_rows": 150, "test_rows": 50}
     for label in exrm.table_1_jobs(False):
         name, method, *rest = label
-        if name == "joined":
-            records[label] = [{"errors": [0.1, 0.2], "train_rows": 150, "test_rows": 50}]
-        elif rest == ["free"]:
-            told = exrm.TABLE_1[f"L2-ExRM {method}"][list(exrm.SETS).index(name)][0]
-            records[label] = [{"errors": [told / 100] * 3, "train_rows": 150, "test_rows": 50}]
+        row = exrm.TABLE_1.get(method, exrm.TABLE_1.get(f"L2-ExRM {method}"))
+        printed = dict(zip(exrm.SETS, row, strict=True)).get(name, (15.0,))[0]
+        if rest == ["free"]:
+            records[label] = [{"errors": [printed / 100] * 3, **counts}]
         elif rest == ["shuffled"]:
             records[label] = [{"errors": {"AdaTree": [0.5, 0.5], "BagTree": [0.4, 0.5]}}]
         elif rest == ["optimum"]:
             records[label] = trials(20.0)
         else:
-            told = exrm.TABLE_1[method][list(exrm.SETS).index(name)][0]
             off = 5.0 * (rest == ["none"]) + 3.0 * (rest == ["standard"])
-            records[label] = trials(changes.get(label, told) + off)
+            records[label] = trials(changes.get(label, printed) + off)
     return records
 
 
+def table_1_page(changes):
+    return exrm.table_1_page(made_up_table_1(changes), False)
+
+
 def test_verdict_on_table_1():
-    page = exrm.table_1_page(made_up_table_1({}), False)
+    page = table_1_page({})
     assert page.verdict == "holds" and "0.0 points away" in page.reason
-    page = exrm.table_1_page(made_up_table_1({("heart", "BagTree 10"): 10.0}), False)
+    page = table_1_page({("heart", "BagTree 10"): 10.0})
     assert page.verdict == "partly holds" and "(trees are ahead on heart)" in page.reason
     far = {(name, f"L2-ExRM {k}"): 40.0 for name in exrm.SETS for k in (10, 30)}
-    assert exrm.table_1_page(made_up_table_1(far), False).verdict == "does not hold"
+    assert table_1_page(far).verdict == "does not hold"
 
 
 def test_notes_on_table_1_follow_from_the_records():
-    parts = exrm.table_1_page(made_up_table_1({("german", "L2-ExRM 30"): 99.0}), False).parts
-    detail, scalings, trees, others = parts[1:]
+    detail, scalings, trees, others = table_1_page({("german", "L2-ExRM 30"): 99.0}).contents[1:]
     assert others.endswith(": none.")
     assert "none lies beyond" in detail.caption
     assert "with features [0, 1]." in scalings.caption  # its records have the printed errors
@@ -81,25 +82,24 @@ def test_notes_on_table_1_follow_from_the_records():
     records = made_up_table_1({})
     records["sonar", 10, "free"][0]["errors"] = [0.5, 0.51]
     page = exrm.table_1_page(records, False)
-    assert "0.8 of 16, lie sonar with 10. " in page.parts[1].caption
+    assert "0.8 of 16, lie sonar with 10. " in page.contents[1].caption
     records["heart", "DRM 30"] = trials(40.0, spread=1.0)
-    assert "3: DRM 30 on heart." in exrm.table_1_page(records, False).parts[4]
+    assert "3: DRM 30 on heart." in exrm.table_1_page(records, False).contents[4]
 
 
 def test_printed_errors_have_about_the_printed_ranks():
     means = np.array([[mean for mean, _ in row] for row in exrm.TABLE_1.values()])
-    found = stats.rankdata(means, axis=0).mean(axis=1)
-    assert abs(found - list(exrm.AVERAGE_RANKS.values())).max() <= 0.16
-    records = made_up_table_1({})
-    ours = exrm.average_ranks(records, list(exrm.SETS), list(exrm.TABLE_1))
-    assert np.allclose(list(ours.values()), found)
+    ranks = stats.rankdata(means, axis=0).mean(axis=1)
+    assert abs(ranks - list(exrm.AVERAGE_RANKS.values())).max() <= 0.16
+    ours = exrm.average_ranks(made_up_table_1({}), list(exrm.SETS), list(exrm.TABLE_1))
+    assert np.allclose(list(ours.values()), ranks)
 
 
 def test_verdict_on_table_2():
     def page(seconds):
-        chosen = exrm.table_2_methods((10, 30))
-        found = {name: seconds.get(name.split(",")[0], 1.0) for name in chosen}
-        records = {("sonar", name): [{"cpu_seconds": [one]}] for name, one in found.items()}
+        names = exrm.table_2_methods((10, 30))
+        times = {name: seconds.get(name.split(",")[0], 1.0) for name in names}
+        records = {("sonar", name): [{"cpu_seconds": [one]}] for name, one in times.items()}
         return exrm.table_2_page(records, False)
 
     assert page(exrm.SECONDS).verdict == "holds"
@@ -112,18 +112,18 @@ def test_verdict_on_table_3():
     def page(changes):
         records = {}
         for name, method, size in exrm.table_3_jobs(False):
-            told = exrm.TABLE_3[method.split(",")[0]][exrm.MEMBERS.index(size)]
-            records[name, method, size] = trials(changes.get(method, told))
+            printed = exrm.TABLE_3[method.split(",")[0]][exrm.MEMBERS.index(size)]
+            records[name, method, size] = trials(changes.get(method, printed))
         return exrm.table_3_page(records, False)
 
     assert page({}).verdict == "holds"
     assert page({"DRM": 10.0}).verdict == "partly holds"
     assert page({"DRM": 10.0, "L2-ExRM": 40.0}).verdict == "does not hold"
-    assert "L2-ExRM 10 22.73 and 24.41" in page({}).parts[-1]
+    assert "L2-ExRM 10 22.73 and 24.41" in page({}).contents[-1]
 
 
 def made_up_figure(power=1.0, order=1.0, excess=0.0):
-    """Records in which errors depend on the members by `order`, and times on the rows."""
+    """Make up records: errors depend on the members by `order`, times on the rows by `power`."""
     records = {}
     for label in exrm.figure_1_jobs(False):
         kind, p, size, *rest = label
@@ -149,14 +149,14 @@ def test_verdict_on_the_figure():
     ):
         page = exrm.figure_1_page(made_up_figure(**changes), False)
         assert page.verdict == "partly holds"
-        assert text in page.reason.partition("What did not: ")[2]
+        assert text in page.reason.partition("Not confirmed: ")[2]
 
 
-# -- what is computed ------------------------------------------------------------------------------
+# -- experiments -----------------------------------------------------------------------------------
 
 
 def naive_settled(trace):
-    """The first iteration after which nothing is further than 1 % of the way from the end."""
+    """Return the first iteration after which all values are within 1 % of the way to the end."""
     way = max(abs(value - trace[-1]) for value in trace)
     for k in range(len(trace)):
         if all(abs(value - trace[-1]) <= 0.01 * way for value in trace[k:]):
@@ -181,8 +181,7 @@ def test_settled_and_slope(seed):
 
 def test_free_splits_are_trained_on_150_rows_of_all_classes():
     known = datasets.load("sonar")
-    found = exrm.free_splits("sonar", 5, 2)
-    for number, error in enumerate(found["errors"]):
+    for number, error in enumerate(exrm.free_splits("sonar", 5, 2)["errors"]):
         rows = np.random.default_rng([1, number]).permutation(208)
         X, y = known.X[rows], known.y[rows]
         low, high = X[:150].min(axis=0), X[:150].max(axis=0)
@@ -197,21 +196,15 @@ def test_free_splits_of_two_files_are_those_of_one(tmp_path):
     rows = datasets.DATA / "heart.csv.gz"
     head, *lines = gzip.decompress(rows.read_bytes()).decode().splitlines()
     last = [line for line in lines if line not in lines[:150]]
-    paths = []
     for name, some in (("one", lines[:150] + last), ("first", lines[:150]), ("rest", last)):
-        paths.append(tmp_path / f"{name}.csv")
-        paths[-1].write_text("\n".join([head, *some]))
-    whole, first, rest = (str(path) for path in paths)
-    together = exrm.free_splits(first, 3, 2, also=rest)
-    assert together == exrm.free_splits(whole, 3, 2)
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *some]))
+    whole, first, rest = (str(tmp_path / f"{name}.csv") for name in ("one", "first", "rest"))
+    assert exrm.free_splits(first, 3, 2, also=rest) == exrm.free_splits(whole, 3, 2)
 
 
-def test_trees_learn_nothing_from_shuffled_labels():
+def test_trees_learn_nothing_from_shuffled_labels_and_times_are_of_the_processor():
     errors = exrm.shuffled_trees("heart", 10, 10)["errors"]
     assert all(0.42 < np.mean(some) < 0.58 for some in errors.values())
-
-
-def test_training_time_counts_the_processor():
     how = {"command": "exrm", "params": {"n_estimators": 2, "solver": "paper"}}
-    found = exrm.training_time("heart", trials=3, rows=100, **how)
-    assert len(found["cpu_seconds"]) == 3 and all(0 < one < 5 for one in found["cpu_seconds"])
+    seconds = exrm.training_time("heart", trials=3, rows=100, **how)["cpu_seconds"]
+    assert len(seconds) == 3 and all(0 < one < 5 for one in seconds)

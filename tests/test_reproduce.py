@@ -1,4 +1,4 @@
-"""Tests for perf/study/reproduce.py and the protocol of the chapter."""
+"""Tests for perf/study/page.py, perf/study/reproduce.py and perf/papers/ensemble_chapter.py."""
 
 import math
 import re
@@ -9,42 +9,41 @@ import pytest
 import cli
 import datasets
 from perf.papers import ensemble_chapter
-from perf.study import page, reproduce, store, workers
+from perf.study import page, reproduce, workers
 from perf.study.experiment import Spec
 from perf.study.page import Page, Printed, Table, Target
 from tests.conftest import check_quick_page
 
-SECTIONS = ["## Figures", "## Deviations", "## Command"]
-
 
 def step(x):
-    """A step of a protocol, called by its name."""
+    """Square a number: a step of a protocol, called by its name."""
     if x < 0:
         raise ValueError("x must not be negative")
     return {"square": x * x, "test_error": x / 10, "train_rows": 50, "test_rows": 25}
 
 
-def made_up(jobs, verdict="holds", pictures=None):
-    def page(records, quick):
-        rows = [[*map(str, label), len(some)] for label, some in records.items()]
-        parts = ["A text.", Table("A table.", ["what", "records"], rows)]
-        return Page(verdict, "it does.", parts, pictures or {}, ["One.", "Two."])
-
-    return Target("A title", "It works.", lambda quick: jobs, page, "Seconds.")
-
-
 @pytest.fixture
 def target(monkeypatch):
-    """Make a target of the given jobs, called exrm-table1."""
+    """Return a function that makes a target of the given jobs, called exrm-table1."""
 
-    def give(jobs, **more):
-        monkeypatch.setattr(reproduce, "load", lambda name: made_up(jobs, **more))
+    def make(jobs, **pictures):
+        def write(records, quick):
+            rows = [[*map(str, label), len(some)] for label, some in records.items()]
+            contents = ["A text.", Table("A table.", ["what", "records"], rows)]
+            return Page("holds", "it does.", contents, pictures, ["One.", "Two."])
 
-    return give
+        made = Target("A title", "It works.", lambda quick: jobs, write, "Seconds.")
+        monkeypatch.setattr(reproduce, "load", lambda name: made)
+
+    return make
 
 
 def steps(*values):
-    return {(f"x = {x}",): workers.Step("tests.test_reproduce:step", {"x": x}) for x in values}
+    return {(f"x = {x}",): page.step(step, x=x) for x in values}
+
+
+def run(jobs=1, folder=None):
+    return reproduce.command(["exrm-table1"], False, jobs, folder, True)
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -60,69 +59,52 @@ def test_departure_is_in_corrected_standard_errors():
     alone = values.std(ddof=1) ** 2 * (1 + 58 / 150)
     expected = (values.mean() - 23.79) / math.sqrt(own + alone)
     assert page.departure(records, Printed(23.79)) == pytest.approx(expected)
-
-
-def test_one_record_has_no_departure():
-    records = [{"test_error": 0.2, "train_rows": 150, "test_rows": 58}]
-    assert page.departure(records, Printed(23.79, 4.36, 10)) is None
-    assert page.beside(records, Printed(23.79, 4.36, 10)) == "20.0 [23.8 ± 4.4]"
+    assert page.departure(records[:1], Printed(23.79, 4.36, 10)) is None
+    assert page.beside(records[:1], Printed(23.79, 4.36, 10)) == "20.0 [23.8 ± 4.4]"
 
 
 # -- running ---------------------------------------------------------------------------------------
 
 
-def test_page_has_its_fixed_form(target, tmp_path):
-    target(steps(1, 2), pictures={"curve": ("<svg/>\n", "a curve")})
-    text = reproduce.command(["exrm-table1"], False, 1, tmp_path, True)
+def test_page_has_its_fixed_form_and_stored_records_are_not_computed_again(
+    target, tmp_path, monkeypatch
+):
+    target(steps(1, 2), curve=("<svg/>\n", "a curve"))
+    text = run(folder=tmp_path)
     assert text == (tmp_path / "exrm-table1.md").read_text(encoding="utf-8")
     assert (tmp_path / "exrm-table1-curve.svg").read_text() == "<svg/>\n"
     assert re.findall(r"^\*\*(\w+)\.", text, re.M) == ["Reference", "Claim", "Verdict"]
-    assert re.findall(r"^## .*", text, re.M) == SECTIONS
+    assert re.findall(r"^## (.*)", text, re.M) == ["Figures", "Deviations", "Command"]
     assert "1. One.\n2. Two.\n" in text and "![a curve](exrm-table1-curve.svg)" in text
     assert "`python cli.py reproduce exrm-table1`" in text and "numpy" in text
-
-
-def test_what_is_kept_is_not_run_again(target, tmp_path, monkeypatch):
-    target(steps(1, 2))
-    first = reproduce.command(["exrm-table1"], False, 1, tmp_path, True)
     size = (tmp_path / "results.jsonl").stat().st_size
     monkeypatch.setattr(workers, "compute", lambda cell: pytest.fail("it was run again"))
-    assert reproduce.command(["exrm-table1"], False, 1, tmp_path, True) == first
+    assert run(folder=tmp_path) == text
     assert (tmp_path / "results.jsonl").stat().st_size == size
 
 
-def test_processes_give_the_same_page(target):
+def test_processes_and_the_command_line_give_the_same_page(target, capsys):
     target(steps(1, 2, 3))
-    pages = [reproduce.command(["exrm-table1"], False, jobs, None, True) for jobs in (1, 2)]
-    assert pages[0] == pages[1]
-
-
-def test_command_prints_the_page(target, capsys):
-    target(steps(1))
+    assert run(jobs=1) == run(jobs=2)
     assert cli.main(["reproduce", "exrm-table1"]) == 0
     assert capsys.readouterr().out.startswith("# A title\n")
 
 
-def test_failure_says_where(target):
+def test_failure_names_the_cell(target):
     target(steps(1, -1))
     with pytest.raises(ValueError, match=r"exrm-table1: x = -1 failed.*must not be negative"):
-        reproduce.command(["exrm-table1"], False, 1, None, True)
+        run()
 
 
 def test_missing_data_are_listed_and_not_replaced(target, monkeypatch, tmp_path):
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
-    spec = Spec("no-such-set", "psvm", trials=1)
-    target(steps(1) | {("a",): spec})
-    text = reproduce.command(["exrm-table1"], False, 1, None, True)
+    target(steps(1) | {("a",): Spec("no-such-set", "psvm", trials=1)})
+    text = run()
     assert "Missing" in text and "no-such-set" in text and "| a |" not in text
-
     data = datasets.two_gaussians(40)
-    rows = [
-        "a,b,class",
-        *(f"{a:.3f},{b:.3f},{c}" for (a, b), c in zip(data.X, data.y, strict=True)),
-    ]
-    (tmp_path / "no-such-set.csv").write_text("\n".join(rows))
-    text = reproduce.command(["exrm-table1"], False, 1, None, True)
+    rows = (f"{a:.3f},{b:.3f},{c}" for (a, b), c in zip(data.X, data.y, strict=True))
+    (tmp_path / "no-such-set.csv").write_text("\n".join(["a,b,class", *rows]))
+    text = run()
     assert "Missing" not in text and "| a | 1 |" in text
 
 
@@ -155,20 +137,12 @@ def test_tic_tac_toe_has_the_rows_of_uci():
 
 
 def chapter(**changes):
-    """The verdict on records of the quick form, some of them changed."""
-    with store.Store() as kept:
-        for job in ensemble_chapter.jobs(True).values():
-            for cell in reproduce._cells(job):
-                kept.add(workers.compute(cell))
-        found = {
-            label: [kept.records[cell.key] for cell in reproduce._cells(job)]
-            for label, job in ensemble_chapter.jobs(True).items()
-        }
-    for label, change in changes.items():
-        for (figure, _), (record,) in found.items():
-            if figure.replace(" ", "_") == label:
-                change(record)
-    return ensemble_chapter.figures_page(found, True)
+    """Return the reason of the verdict on records of the quick form, some of them changed."""
+    records = {}
+    for (figure, k), job in ensemble_chapter.jobs(True).items():
+        records[figure, k] = [workers.compute(job)]
+        changes.get(figure.replace(" ", "_"), lambda record: None)(*records[figure, k])
+    return ensemble_chapter.figures_page(records, True).reason
 
 
 def test_verdict_on_the_chapter_follows_from_the_records():
@@ -178,20 +152,19 @@ def test_verdict_on_the_chapter_follows_from_the_records():
     def exchange(record):
         record["AdaBoost"], record["bagging"] = record["bagging"], record["AdaBoost"]
 
-    assert "Figure 3" in chapter().reason and "Figure 2" not in chapter().reason
-    assert "Figure 3" not in chapter(figure_3=halve).reason
-    assert "Figure 2" in chapter(figure_2=exchange).reason
+    assert "not so Figure 3, below" in chapter()
+    assert "Figure 3" not in (reason := chapter(figure_3=halve, figure_2=exchange))
+    assert "Figure 2" in reason
 
 
-def test_lines_have_the_best_of_what_they_optimise():
+def test_lines_reach_the_best_value_of_their_objective():
     """Against a search over all directions and, for the least margin, all biases."""
-    found = ensemble_chapter.margin_lines(seed=3)
-    X, y = np.array(found["X"]), np.array(found["y"])
+    record = ensemble_chapter.margin_lines(seed=3)
+    X, y, lines = np.array(record["X"]), np.array(record["y"]), record["lines"]
     least, mean = -np.inf, -np.inf
     for angle in np.linspace(0, 2 * np.pi, 2_000):
         outputs = X @ [np.cos(angle), np.sin(angle)]
         gap = outputs[y > 0].min() - outputs[y < 0].max()
         least, mean = max(least, gap / 2), max(mean, (y * outputs).mean())
-    lines = found["lines"]
     assert lines["least margin"]["least"] == pytest.approx(least, abs=1e-3)
     assert lines["mean margin"]["mean"] == pytest.approx(mean, abs=1e-3)

@@ -1,4 +1,4 @@
-"""How AdaBoost scales in rows, and how it compares with scikit-learn, LightGBM and XGBoost.
+"""AdaBoost: growth in rows, and comparison with scikit-learn, LightGBM and XGBoost.
 
 Quality   Equal numbers of trees, depths and bins; the note has the accuracies on the training rows.
           The peers boost another loss, with trees of the same shape.

@@ -1,4 +1,4 @@
-"""How bagged trees and random forests scale in rows, and how they compare with scikit-learn's.
+"""Bagged trees and random forests: growth in rows, and comparison with scikit-learn's.
 
 Quality   Equal numbers of trees, depths and sample sizes, binning included; the note has the
           accuracies on n new rows, by soft votes as in the peers. Ours also record the training

@@ -199,10 +199,10 @@ class Report:
     def __init__(self, name, large):
         RESULTS.mkdir(exist_ok=True)
         self.path = RESULTS / f"{name}.jsonl"
-        self.part = self.path.with_suffix(".part")
+        self.temporary = self.path.with_suffix(".part")
         self.targets = []  # True, False or None (skipped), one per row with a target
         run = {"bench": name, "sizes": "large" if large else "small"} | environment()
-        self.part.write_text("", encoding="utf-8")
+        self.temporary.write_text("", encoding="utf-8")
         for kept in read_runs(self.path):
             if kept["sizes"] != run["sizes"]:
                 rows = kept.pop("rows")
@@ -215,7 +215,7 @@ class Report:
         print(COLUMNS.format(*titles))
 
     def _write(self, *records):
-        with self.part.open("a", encoding="utf-8") as file:
+        with self.temporary.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(_short(record)) + "\n" for record in records)
 
     def add(self, what, size, ours, peer=None, *, ratio=None, form="{:.3g}x", target="", note="",
@@ -266,7 +266,7 @@ class Report:
 
     def close(self):
         """Replace the file of records; print the number of targets met."""
-        os.replace(self.part, self.path)
+        os.replace(self.temporary, self.path)
         met = f"{self.targets.count(True)} of {len(self.targets)} targets met"
         where = f"recorded in {self.path.name}; `python -m perf render` writes perf/RESULTS.md"
         print(f"{met}; {where}")

@@ -1,4 +1,4 @@
-"""How CqBoost and its family compare with CVXOPT and linprog, and how they scale in rows.
+"""CqBoost and its family: comparison with CVXOPT and linprog, and growth in rows.
 
 Quality   Every contestant generates columns until the certified gap over all stumps is below 1e-6,
           and both ends have the same objective. Peers are given the matrix of all stumps; its

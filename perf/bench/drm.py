@@ -1,4 +1,4 @@
-"""How one SMO run, NuSVM and DRM compare with scikit-learn's SVC and with ExRM.
+"""One SMO run, NuSVM and DRM: comparison with scikit-learn's SVC and with ExRM.
 
 Quality   KKT violation of 1e-3 in units of the margin, as SVC's `tol` counts it. "SVC, squared
           slack" solves our problem at the same multiplier: its kernel matrix has the bias and the

@@ -1,4 +1,4 @@
-"""How PSVM and ExRM scale in rows and members, and how they compare with LinearSVC.
+"""PSVM and ExRM: growth in rows and members, and comparison with LinearSVC.
 
 Grid      A row for every kind in problems.py and each loss, then the geometric mean of all and the
           worst of them, which have the targets. Further sizes of one kind complete the plot.

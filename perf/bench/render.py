@@ -245,7 +245,7 @@ def write():
     for name, text in files.items():
         path = HERE / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            part = path.with_suffix(".part")
-            part.write_text(text, encoding="utf-8", newline="\n")
-            os.replace(part, path)
+            temporary = path.with_suffix(".part")
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+            os.replace(temporary, path)
             print(f"perf/{name}")

@@ -4,10 +4,10 @@ Figures 1 and 2 are of two Gaussians, Figures 3 and 4 of ten data sets. The pape
 observations, no numbers: a page gives a verdict on each observation, by tests.
 """
 
-import functools
 import importlib.util
-import itertools
 import warnings
+from functools import cache, partial
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -148,9 +148,6 @@ def _base(name):
     return MLPClassifier(HIDDEN, solver="lbfgs", max_iter=EPOCHS)
 
 
-HIDDEN, EPOCHS = (5,), 50  # units of the hidden layer, and steps of L-BFGS, of a network
-
-
 # -- verdicts --------------------------------------------------------------------------------------
 
 
@@ -194,13 +191,10 @@ EARLY = 10  # rounds that the paper calls the first few
 def figure_1_jobs(quick):
     """Batches of 30 models for each lam and reading; a batch is the paper's experiment."""
     size = {"repeats": 8, "members": 15} if quick else {"repeats": REPEATS, "members": MEMBERS}
+    run = partial(page.step, gaussian_runs, **size)
     return {
-        (batch, samples, lam): page.step(
-            gaussian_runs, lam=lam, batch=batch, samples=samples, **size
-        )
-        for batch in range(2 if quick else BATCHES)
-        for samples in ("new", "same")
-        for lam in LAMS
+        (batch, samples, lam): run(lam=lam, batch=batch, samples=samples)
+        for batch, samples, lam in product(range(2 if quick else BATCHES), ("new", "same"), LAMS)
     }
 
 
@@ -259,9 +253,8 @@ def figure_1_page(records, quick):
                *by_lam(curves, "error", range(1, rounds + 1), 100))],
     ]  # fmt: skip
     pictures = {"curves": (figure(panels, panel=(520, 240)), "covariance and test error by round")}
-    return page.Page(
-        verdict, reason, [page.observations(observed), table], pictures, FIGURE_1_DEVIATIONS
-    )
+    contents = [page.observations(observed), table]
+    return page.Page(verdict, reason, contents, pictures, FIGURE_1_DEVIATIONS)
 
 
 def change(differences, form):
@@ -275,7 +268,7 @@ def by_lam(curves, key, rounds, scale):
     for lam in LAMS:
         values = scale * curves("new", lam, key)[:, : len(rounds)]
         name = f"lam = {lam}"
-        lines[name], bands[name] = with_error(rounds, values, 0.0, 1.0, {})
+        lines[name], bands[name] = with_error(rounds, values, 0.0, 100.0, {})
     return lines, bands
 
 
@@ -300,8 +293,7 @@ def figure_2_jobs(quick):
     """Each lam on the same training samples, each drawn anew."""
     return {
         (run, lam): page.step(regions, lam=lam, run=run)
-        for run in range(4 if quick else BOUNDARIES)
-        for lam in LAMS
+        for run, lam in product(range(4 if quick else BOUNDARIES), LAMS)
     }
 
 
@@ -329,12 +321,11 @@ def figure_2_page(records, quick):
     lengths, regions, errors = ([*map(shift, changes[key])] for key in measures)
     observed = [
         Observation("When lam = 2, fewer squares are produced than when lam = 0", falls(regions[0]),
-         f"regions {rows[1][4]}"),
+                    f"regions {rows[1][4]}"),
         Observation("As lam is set higher, the boundary becomes smoother",
-         judge(map(falls, lengths)),
-         f"length {rows[0][4]}, then {rows[0][5]}"),
+                    judge(map(falls, lengths)), f"length {rows[0][4]}, then {rows[0][5]}"),
         Observation("lam = 9 results in a better boundary still", falls(errors[1]),
-         f"error {rows[2][5]}"),
+                    f"error {rows[2][5]}"),
     ]  # fmt: skip
     verdict, words = page.overall(observed)
     reason = (
@@ -343,8 +334,8 @@ def figure_2_page(records, quick):
         f"and {rows[1][3]}; {words}."
     )
     pictures = {"boundaries": (boundaries(records), "predictions at lam = 0, 2 and 9")}
-    parts = [page.observations(observed), Table(caption, titles, rows)]
-    return page.Page(verdict, reason, parts, pictures, FIGURE_2_DEVIATIONS)
+    contents = [page.observations(observed), Table(caption, titles, rows)]
+    return page.Page(verdict, reason, contents, pictures, FIGURE_2_DEVIATIONS)
 
 
 def boundaries(records):
@@ -370,7 +361,10 @@ FIGURE_2_DEVIATIONS = [
 PENALTIES = 0, 1, 2, 3, 4, 6, 9, 12
 RUNS = 30
 NETWORK_RUNS = 5  # of networks, which take long
-QUICK_SETS = "promoter", "sonar", "german"
+HIDDEN, EPOCHS = (5,), 50  # units of the hidden layer, and steps of L-BFGS, of a network
+QUICK_SETS, LARGE = ("promoter", "sonar", "german"), [*SETS][-6:]
+KINDS = {"tree": "trees", "MLP": "networks"}
+NEARLY = 0.97  # A classifier is empty if its errors exceed 0.97 times those of the larger class.
 
 
 def has_networks():
@@ -382,7 +376,7 @@ def figure_3_jobs(quick):
     """Each base learner on each set and split; quick: three sets, few splits and values of lam."""
     lams, jobs = [0, 2, 9] if quick else [*PENALTIES], {}
     runs = {"tree": 4, "MLP": 2} if quick else {"tree": RUNS, "MLP": NETWORK_RUNS}
-    for run, name in itertools.product(range(RUNS), QUICK_SETS if quick else SETS):
+    for run, name in product(range(RUNS), QUICK_SETS if quick else SETS):
         data, train = SETS[name]
         for base in ("tree", "MLP") if has_networks() and data != FIXED else ("tree",):
             if run < runs[base]:
@@ -394,12 +388,9 @@ def figure_3_jobs(quick):
 def figure_3_page(records, quick):
     errors = gather(records)
     lams = next(iter(records.values()))[0]["arguments"]["lams"]
-    bases = page.axis(records, 2)
-    results = {
-        base: {name: Choice.of(*some, lams) for (name, kind), some in errors.items()
-               if kind == base}
-        for base in bases
-    }  # fmt: skip
+    results = {base: {} for base in page.axis(records, 2)}
+    for (name, base), some in errors.items():
+        results[base][name] = Choice.of(*some, lams)
     observed = [*improvement(results), *by_learner(errors, lams, results),
                 sensitivity(errors, lams, results)]  # fmt: skip
     verdict, words = page.overall(observed)
@@ -407,25 +398,15 @@ def figure_3_page(records, quick):
         f"with {KINDS[base]} on {sum(one.honest.down for one in some.values())} of {len(some)} sets"
         for base, some in results.items()
     )
-    reason = (
-        f"the best lam, chosen on other runs, lowers the error beyond chance {counts}; {words}."
-    )
-    parts = [
-        page.observations(observed),
-        *(choices(*item) for item in results.items()),
-        BIAS,
-        bias(results),
-    ]
-    parts += empty({name: one.after for name, one in results["tree"].items()})
+    best = "the best lam, chosen on other runs, lowers the error beyond chance"
+    contents = [page.observations(observed), *(choices(*item) for item in results.items()), BIAS]
+    contents += [bias(results), *empty({name: one.after for name, one in results["tree"].items()})]
     deviations = [*DEVIATIONS, *FIGURE_3_DEVIATIONS]
-    if "MLP" not in bases:
+    if "MLP" not in results:
         deviations.append("Left out: networks, as scikit-learn is not installed.")
     caption = "errors by lam; bands are one standard error of the difference from lam = 0"
     pictures = {"curves": (penalty_curves(errors, lams), caption)}
-    return page.Page(verdict, reason, parts, pictures, deviations)
-
-
-KINDS = {"tree": "trees", "MLP": "networks"}
+    return page.Page(verdict, f"{best} {counts}; {words}.", contents, pictures, deviations)
 
 
 def gather(records):
@@ -480,8 +461,8 @@ def improvement(results):
     for base, some in results.items():
         sure = [name for name in some if some[name].honest.down]
         worse = [name for name in some if some[name].honest.up]
-        why = f"fewer errors beyond chance on {len(sure)} of {len(some)} sets ({listing(sure)})"
-        why += f", more on {len(worse)} ({listing(worse)})"
+        why = f"fewer errors beyond chance on {len(sure)} of {len(some)} sets "
+        why += f"({page.listing(sure)}), more on {len(worse)} ({page.listing(worse)})"
         large = [name for name in some if name in LARGE]
         why += f"; of the {len(large)} larger sets on {len([n for n in sure if n in LARGE])}"
         claim = f"A proper lam generally improves on AdaBoost with {KINDS[base]}, especially on "
@@ -496,9 +477,6 @@ def improvement(results):
         why += f"; the two halves of the runs agree on the best lam on {len(same)} of {len(trees)}"
         claim = "The best lam depends on the set: about 4 on crx, 12 or more on insurance"
         yield Observation(claim, verdict, why)
-
-
-LARGE = [*SETS][-6:]
 
 
 def by_learner(errors, lams, results):
@@ -549,10 +527,6 @@ def sensitivity(errors, lams, results):
     return Observation(claim, judge(verdicts), "; ".join(why))
 
 
-def listing(names):
-    return ", ".join(names) or "none"
-
-
 def shift_text(change, form="{:+.2f}"):
     return f"{form.format(change.mean)} ({p_text(change.p)})"
 
@@ -601,7 +575,7 @@ def penalty_curves(errors, lams):
     for (name, base), (wrong, rows) in errors.items():
         panel = panels.setdefault(name, Panel(name, "lam", "errors, % of lam = 0", {}, {}))
         none = wrong[:, [lams.index(0)]]
-        curve = with_error(lams, wrong, none, percent_of(none.mean()), rows)
+        curve = with_error(lams, wrong, none, none.mean(), rows)
         title = "C4.5-like trees" if base == "tree" else "MLP networks"
         panel.curves[title], panel.bands[title] = curve
     return in_rows_of_five([*panels.values()])
@@ -611,22 +585,19 @@ def in_rows_of_five(panels):
     return figure([panels[k : k + 5] for k in range(0, len(panels), 5)], panel=(190, 190))
 
 
-def percent_of(whole):
-    return 100 / max(whole, 0.5)
-
-
-def with_error(places, values, other, unit, rows):
-    """Return the curve of means of values (runs, places), and its band, in this unit.
+def with_error(places, values, other, whole, rows):
+    """Return the curve of means of values (runs, places), and its band, in % of `whole`.
 
     The band is a standard error of the difference from `other`, corrected for overlapping splits.
     """
     mean, train, test = values.mean(axis=0), rows.get("train", 1), rows.get("test", 0)
     error = page.corrected_error((values - other).std(axis=0, ddof=1), len(values), train, test)
+    unit = 100 / max(whole, 0.5)
     curve, low, high = unit * mean, unit * (mean - error), unit * (mean + error)
     return [*zip(places, curve, strict=True)], [*zip(places, low, high, strict=True)]
 
 
-@functools.cache
+@cache
 def larger_class(name):
     """Return the number of wrong test rows if the larger class is always predicted."""
     source, train = SETS[name]
@@ -638,22 +609,18 @@ def larger_class(name):
 
 def empty(errors):
     """Yield a paragraph on the sets on which AdaBoost.NC is hardly better than the larger class."""
-    if texts := [
-        f"{name}, {wrong:.1f} against {larger_class(name):.0f}"
-        for name, wrong in errors.items()
-        if wrong > NEARLY * larger_class(name)
-    ]:
+    texts = [f"{name}, {wrong:.1f} against {larger_class(name):.0f}"
+             for name, wrong in errors.items() if wrong > NEARLY * larger_class(name)]  # fmt: skip
+    if texts:
         yield (
             "Where AdaBoost.NC is about as good as the larger class for all rows, its gain is no "
             f"more than that of saying nothing: {'; '.join(texts)} wrong rows."
-        )  # fmt: skip
+        )
 
-
-NEARLY = 0.97  # A classifier is empty if its errors exceed 0.97 times those of the larger class.
 
 DEVIATIONS = [
     FIGURE_1_DEVIATIONS[2],
-    "Splits keep the shares of the classes. A missing value goes to the side of a tree that is "
+    "Splits are stratified. A missing value goes to the side of a tree that is "
     "better in training; for networks it is the median.",
     "Table II has 15 attributes of house-votes-84; ours are the 16 of the repository. Of crx 489 "
     "rows train, as in the table; they are drawn, as its file of 201 test rows is not at hand.",
@@ -665,12 +632,14 @@ FIGURE_3_DEVIATIONS = [
     "The paper does not say what its networks are. Ours have one hidden layer of "
     f"{HIDDEN[0]} units and {EPOCHS} steps of L-BFGS; for time they are run "
     f"{NETWORK_RUNS} times, and not at all on insurance.",
-    "The paper has no test; what it calls significant is by the eye.",
+    "The paper has no test; it calls differences significant by the eye.",
 ]
 
 
 # -- Figure 4 --------------------------------------------------------------------------------------
 
+SMALL, STABLE = 21, 51  # members of a small ensemble, and from which on errors are stable
+RARELY = 0.2  # fraction of cases up to which something is rare
 MARKS = 5, 9, 15, 21, 31, 41, 51, 71, 101, 151, 201
 SPLITS = range(8, 18)  # of the runs; the other runs of Figure 3 have chosen BEST
 BEST = {  # lam by set
@@ -683,7 +652,7 @@ def figure_4_jobs(quick):
     """AdaBoost and AdaBoost.NC with the best lam of Figure 3 on each set and split."""
     marks, jobs = [5, 21, 51, 71] if quick else [*MARKS], {}
     runs = SPLITS[: 3 if quick else None]
-    for run, name in itertools.product(runs, QUICK_SETS if quick else SETS):
+    for run, name in product(runs, QUICK_SETS if quick else SETS):
         data, train = SETS[name]
         for lam in (0, BEST[name]):
             how = {"data": data, "train": train, "run": run, "lam": lam, "marks": marks}
@@ -696,13 +665,13 @@ def figure_4_page(records, quick):
     marks = next(iter(records.values()))[0]["arguments"]["marks"]
     pairs = {name: Pair.of(errors, name, marks) for name in names}
     observed = [*later_changes(pairs), small_ensembles(pairs), large_ensembles(pairs)]
-    sure = {key: [name for name in names if getattr(pairs[name], key).down]
-            for key in ("small", "large")}  # fmt: skip
+    small, large = ([name for name in names if getattr(pairs[name], key).down]
+                    for key in ("small", "large"))  # fmt: skip
     verdict, words = page.overall(observed)
     reason = (
         f"up to {SMALL} members AdaBoost.NC makes fewer errors than AdaBoost beyond chance on "
-        f"{len(sure['small'])} of {len(names)} sets ({listing(sure['small'])}), with {marks[-1]} "
-        f"on {len(sure['large'])} ({listing(sure['large'])}); {words}."
+        f"{len(small)} of {len(names)} sets ({page.listing(small)}), with {marks[-1]} on "
+        f"{len(large)} ({page.listing(large)}); {words}."
     )
     shown = [marks.index(mark) for mark in (5, SMALL, STABLE, marks[-1])]
     rows = [
@@ -724,12 +693,8 @@ def figure_4_page(records, quick):
     about = "errors by the number of members; bands: a standard error of the difference of the two"
     pictures = {"curves": (size_curves(pairs, marks), about)}
     ends = {name: pair.penalised[:, -1].mean() for name, pair in pairs.items()}
-    parts = [page.observations(observed), Table(caption, titles, rows), *empty(ends)]
-    return page.Page(verdict, reason, parts, pictures, [*DEVIATIONS, *FIGURE_4_DEVIATIONS])
-
-
-SMALL, STABLE = 21, 51  # members of what the paper calls small, and from which on it is stable
-RARELY = 0.2  # fraction of cases up to which something is rare
+    contents = [page.observations(observed), Table(caption, titles, rows), *empty(ends)]
+    return page.Page(verdict, reason, contents, pictures, [*DEVIATIONS, *FIGURE_4_DEVIATIONS])
 
 
 class Pair(NamedTuple):
@@ -771,7 +736,7 @@ def later_changes(pairs):
         count = len(names)
         verdict = HOLDS if count <= RARELY * total else PARTLY if count <= total / 2 else FAILS
         why = f"from {STABLE} members to the most, the error {word} beyond chance in {count} of "
-        yield Observation(claim, verdict, why + f"{total} cases ({listing(names)})")
+        yield Observation(claim, verdict, why + f"{total} cases ({page.listing(names)})")
 
 
 def small_ensembles(pairs):
@@ -813,13 +778,12 @@ def size_curves(pairs, marks):
     """Draw errors by the number of members, in % of those of AdaBoost with the most."""
     panels = []
     for name, pair in pairs.items():
-        how = pair.plain, percent_of(pair.plain[:, -1].mean()), pair.rows
+        how = pair.plain, pair.plain[:, -1].mean(), pair.rows
         plain, _ = with_error(marks, pair.plain, *how)
         curve, band = with_error(marks, pair.penalised, *how)
         both = {"AdaBoost": plain, "AdaBoost.NC": curve}, {"AdaBoost.NC": band}
-        panels.append(
-            Panel(f"{name}, lam = {pair.lam:g}", "members", "errors, % of AdaBoost", *both)
-        )
+        labels = f"{name}, lam = {pair.lam:g}", "members", "errors, % of AdaBoost"
+        panels.append(Panel(*labels, *both))
     return in_rows_of_five(panels)
 
 

@@ -111,9 +111,8 @@ def trial(data, number, sizes, nus, mus):
 
 def _trial(data, command, params, number, grid=None):
     """Return the record of one random half."""
-    (record,) = experiment.trials(
-        Spec(data, command, params, trials=number + 1, grid=grid or {}), [number]
-    )
+    spec = Spec(data, command, params, trials=number + 1, grid=grid or {})
+    (record,) = experiment.trials(spec, [number])
     return record
 
 
@@ -162,8 +161,8 @@ def table_1_page(records, quick):
             cells.setdefault((name, method), []).append(record)
         rows[name] = tuple(counts.values())
     errors = {label: [record["test_error"] for record in some] for label, some in cells.items()}
-    means = [[round(fmean(errors[name, method]), 9) for method in METHODS] for name in names]
-    ranks = dict(zip(METHODS, statistics.ranks(means).mean(axis=0), strict=True))
+    means = [[fmean(errors[name, method]) for method in METHODS] for name in names]
+    ranks = page.average_ranks(METHODS, means)
     tests = {
         kind: {pair: count(errors, rows, *pair, corrected) for pair in combinations(METHODS, 2)}
         for kind, corrected in (("plain", False), ("corrected", True))
@@ -174,8 +173,13 @@ def table_1_page(records, quick):
          f"{ranks[method]:.2f} [{AVERAGE_RANKS[method]:.2f}]"]
         for method in METHODS
     ])  # fmt: skip
-    parts = [first, count_table(tests, names), baselines(records, errors, names), choices(records)]
-    return page.Page(*verdict, parts, deviations=DEVIATIONS_1)
+    contents = [
+        first,
+        count_table(tests, names),
+        baselines(records, errors, names),
+        choices(records),
+    ]
+    return page.Page(*verdict, contents, deviations=DEVIATIONS_1)
 
 
 def count(errors, rows, one, two, corrected):
@@ -298,7 +302,7 @@ DEVIATIONS_1 = [
     "Bagging and AdaBoost are trained with 101 members, of which the first 21 and 51 are those of "
     f"the smaller ones; the SVMs inside are solved to a gap of {MEMBER_TOL:g}.",
     "DRM is solved to its optimum, at which all members are equal, and mu counts each pair of "
-    "members once. The halves keep the shares of the classes.",
+    "members once. The halves are stratified.",
     "The SVM is the nu-SVM with squared slack and bounded norm of the paper's equation 2, T = 1; "
     "the paper's may be LIBSVM's.",
 ]
@@ -353,20 +357,16 @@ def figure_1_page(records, quick):
     half = len(names) / 2
     verdict = page.verdict({
         f"on half of the sets some mu lowers both the training error and, beyond chance, the test "
-        f"error of the SVM ({_some(both)})": len(both) >= half,
+        f"error of the SVM ({page.listing(both)})": len(both) >= half,
         f"on half of the sets some mu lowers the test error beyond chance while the training error "
-        f"is higher ({_some(test_only)})": len(test_only) >= half,
+        f"is higher ({page.listing(test_only)})": len(test_only) >= half,
         f"where the training error of DRM is not above that of the SVM its test error is generally "
         f"lower ({sum(agree)} of {len(agree)} points)": 2 * sum(agree) > len(agree),
         f"the gap between test and training error can be smaller than that of the SVM "
-        f"({_some(lower)})": len(lower) >= 0.75 * len(names),
+        f"({page.listing(lower)})": len(lower) >= 0.75 * len(names),
     })  # fmt: skip
-    parts = [curve_table(some, drm, svm, mus), hindsight(some, drm, svm, mus)]
-    return page.Page(*verdict, parts, curve_picture(drm, svm, mus), DEVIATIONS_F)
-
-
-def _some(names):
-    return ", ".join(names) or "none"
+    contents = [curve_table(some, drm, svm, mus), hindsight(some, drm, svm, mus)]
+    return page.Page(*verdict, contents, curve_picture(drm, svm, mus), DEVIATIONS_F)
 
 
 def interval(change, records):

@@ -183,16 +183,16 @@ def figures_page(records, quick):
     each = {}
     for (figure, label), record in page.only(records).items():
         each.setdefault(figure, {})[label] = record
-    parts, verdicts, pictures = [], {}, {}
+    contents, verdicts, pictures = [], {}, {}
     for figure, write in FIGURES.items():
         table, verdicts[figure], drawn = write(each[figure])
-        parts.append(table)
+        contents.append(table)
         pictures |= drawn
     failed = [f"Figure {figure[-1]}" for figure, verdict in verdicts.items() if verdict == FAILS]
     reason = "all four figures show what they are to show."
     if failed:
         reason = f"{4 - len(failed)} of 4 figures do; not so {' and '.join(failed)}, below."
-    return page.Page(page.judge(verdicts.values()), reason, parts, pictures, DEVIATIONS)
+    return page.Page(page.judge(verdicts.values()), reason, contents, pictures, DEVIATIONS)
 
 
 def _figure_1(cases):
@@ -286,7 +286,7 @@ def _figure_4(samples):
     verdict = HOLDS if all(reached) and best == LINES[2] else FAILS
     text = (
         "**Figure 4** (lines by the least margin, the mean margin and the margin distribution) "
-        f"{verdict}: each line has the best of what it optimises, "
+        f"{verdict}: each line has the best value of its objective, "
         f"and on {len(samples)} samples of two slanted classes the lowest error on new points is "
         f"that of the {best}."
     )

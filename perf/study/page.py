@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from perf.study import statistics
 from perf.study.workers import Step
 from perf.text import mean_std, spread
 
@@ -34,7 +37,7 @@ class Page:
 
     verdict: str  # one of VERDICTS
     reason: str  # one or two sentences with the numbers that decide
-    parts: list  # texts and Tables, in their order
+    contents: list  # texts and Tables, in their order
     pictures: dict = field(default_factory=dict)  # {suffix of the file's name: (SVG, caption)}
     deviations: list = field(default_factory=list)  # sentences; the page numbers them
 
@@ -143,8 +146,8 @@ def verdict(statements):
     """Return the verdict on a claim of several statements, {text: is true}, and its reason."""
     right = [text for text, is_true in statements.items() if is_true]
     wrong = [text for text, is_true in statements.items() if not is_true]
-    lines = [f"what came out: {'; '.join(right)}."] if right else []
-    lines += [f"{'W' if right else 'w'}hat did not: {'; '.join(wrong)}."] if wrong else []
+    lines = [f"confirmed: {'; '.join(right)}."] if right else []
+    lines += [f"{'N' if right else 'n'}ot confirmed: {'; '.join(wrong)}."] if wrong else []
     return judge(HOLDS if true else FAILS for true in statements.values()), " ".join(lines)
 
 
@@ -158,8 +161,17 @@ def overall(observed):
 def observations(observed):
     """Return the numbered table of the observations."""
     rows = [[k, *one] for k, one in enumerate(observed, 1)]
-    caption = "What the paper observes, and what we find:"
-    return Table(caption, ["", "observation", "verdict", "what decides"], rows)
+    caption = "Observations of the paper, and our verdicts:"
+    return Table(caption, ["", "observation", "verdict", "evidence"], rows)
+
+
+def average_ranks(methods, errors):
+    """Return {method: mean rank over the rows of errors (sets, methods)}; rounding is no rank."""
+    return dict(zip(methods, statistics.ranks(np.round(errors, 9)).mean(axis=0), strict=True))
+
+
+def listing(names):
+    return ", ".join(names) or "none"
 
 
 def p_text(p):

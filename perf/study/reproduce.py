@@ -101,11 +101,11 @@ def render(name, target, page, missing, quick, records):
     lines += ["", wrap(f"**Verdict.** {page.verdict}: {page.reason}"), "", "## Figures"]
     if quick:
         lines += ["", wrap("**A quick run:** few and small, a look at the protocol, no evidence.")]
-    for part in page.parts:
-        if isinstance(part, Table):
-            lines += ["", wrap(part.caption), "", *markdown(part.titles, part.rows)]
+    for item in page.contents:
+        if isinstance(item, Table):
+            lines += ["", wrap(item.caption), "", *markdown(item.titles, item.rows)]
         else:
-            lines += ["", wrap(part)]
+            lines += ["", wrap(item)]
     for suffix, (_, caption) in page.pictures.items():
         lines += ["", f"![{caption}]({name}-{suffix}.svg)"]
     lines += ["", "## Deviations", ""]
