@@ -77,6 +77,12 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
     return document
 
 
+def changes(document):
+    """Record of the picture of the answers, for perf/draw.py."""
+    shown = ("questions", "title", "less_is_better")
+    return {"kind": "changes"} | {key: document[key] for key in shown}
+
+
 def choose(text):
     """Read --methods: the methods, [(name, params)], and the questions that are asked of them."""
     questions = DIVERSITY if text.strip() == "diversity" else ()

@@ -158,16 +158,13 @@ def trials(
 
     Parameters
     ----------
-    spec : Spec
     numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
-    data : None or what `read` returns, where it has been read already
+    data, known : None or the results of `read` and `splits`, if they exist already
     callback : None or callback(model, iteration, info), called by the fits
-    pairs : True: the records hold the points of the kappa-error diagram, for all pairs of members;
-        a number: for the pairs of so many of them at most; those of OneVsRest have none
-    warm : whether this process has run the method already; else it is compiled before the first
-        trial, apart from the times that are told
-    known : None or what `splits` yields for these numbers, where that has been made already
-    on_fitted : None or on_fitted(trial, fitted); what it returns is in the record as "picture"
+    pairs : True adds the points of the kappa-error diagram of all pairs of members, a number those
+        of at most this number of members; OneVsRest has none
+    warm : False compiles the method before the first trial, outside the reported times
+    on_fitted : None or on_fitted(trial, fitted), whose result is record["picture"]
     """
     data = read(spec) if data is None else data
     for number, split in known or splits(data, splitting(spec), numbers):
@@ -182,17 +179,19 @@ def trials(
             figures["pairs"] = _pairs(votes, goals, None if pairs is True else pairs)
         if on_fitted:
             figures["picture"] = on_fitted(number, fitted)
-        yield plain_record({
-            "spec": vars(spec),
-            "trial": number,
-            "data": _facts(data),
-            "model": _facts_on(model, data),
-            **figures,
-            **tuning,
-            "compile_seconds": seconds,
-            "warnings": said,
-            "versions": versions(),
-        })  # fmt: skip
+        counts = np.bincount(data.y, minlength=len(data.classes))
+        about = facts(data.name, data.X.shape, data.classes, counts, data.notes)
+        outlined = methods.outline(model, data.classes)
+        notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
+        results = figures | tuning
+        yield make_record(spec, number, about, outlined | {"notes": notes}, results, seconds, said)
+
+
+def make_record(spec, trial, data, model, results, compile_seconds, warned):
+    """Record of a trial; `data` and `model` describe these."""
+    head = {"spec": vars(spec), "trial": trial, "data": data, "model": model}
+    tail = {"compile_seconds": compile_seconds, "warnings": warned, "versions": versions()}
+    return plain_record(head | results | tail)
 
 
 def save(spec, path, data=None, callback=None):
@@ -487,23 +486,10 @@ def roc_area(scores, positive):
 # -- facts -----------------------------------------------------------------------------------------
 
 
-def _facts(data):
-    """Describe the data."""
-    counts = np.bincount(data.y, minlength=len(data.classes)).tolist()
-    return {
-        "name": data.name,
-        "rows": data.X.shape[0],
-        "features": data.X.shape[1],
-        "classes": dict(zip(data.classes, counts, strict=True)),
-        "notes": data.notes,
-    }
-
-
-def _facts_on(model, data):
-    """Describe the model, and what was done to it or to the data for it."""
-    outlined = methods.outline(model, data.classes)
-    notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
-    return outlined | {"notes": notes}
+def facts(name, shape, classes, counts, notes):
+    """Description of a data set; `counts` are rows per class."""
+    classes, (rows, features) = dict(zip(classes, counts.tolist(), strict=True)), shape
+    return {"name": name, "rows": rows, "features": features, "classes": classes, "notes": notes}
 
 
 def _missing(data, model):

@@ -104,21 +104,22 @@ def error_line(error):
     return plain(" ".join(text.split()))
 
 
-def open_streams():
-    """End quietly if a pipe is closed; escape characters that the terminal cannot show."""
+def with_streams(main):
+    """Run main() and return its code.
+
+    A closed pipe ends it quietly; characters that the terminal cannot show are escaped.
+    """
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         if stream:
             stream.reconfigure(errors="backslashreplace")
-
-
-def close_streams():
-    """Flush stdout. If that fails, send it to os.devnull: the error was reported before."""
+    code = main()
     try:
         sys.stdout.flush()
-    except (AttributeError, OSError):  # closed, or full
+    except (AttributeError, OSError):  # closed, or full: main has reported the error
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return code
 
 
 def write(path):
