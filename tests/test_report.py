@@ -240,7 +240,7 @@ def test_figures_that_are_none(records):
 
 
 def test_gaps_may_be_infinite(records):
-    """JSON knows no infinity, and its place is empty; the method has a certificate all the same."""
+    """JSON has no infinity: None stands for it, and the method still has a certificate."""
     records[1] |= {"residual": None, "converged": False}
     gap = " ".join(lines_of(text_of(records))["duality gap"].split("\n"))
     assert gap.startswith("infinite (tol 1e-06)") and gap.endswith("1 of 3 fits did not converge")

@@ -45,7 +45,7 @@ def test_friedman_with_ties_is_scipy_s(seed):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("many", [False, True])
 def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed, many):
-    """Few sets without ties, and so many, with ties and zeros, that the test is not exact."""
+    """Few sets without ties; sets above EXACT_SETS with ties and zeros."""
     table, how = random_table(seed, ties=many), "approx" if many else "auto"
     table = np.tile(table, (20, 1)) if many else table
     assert (len(table) > statistics.EXACT_SETS) == many

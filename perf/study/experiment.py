@@ -42,7 +42,7 @@ class Spec:
     data: str  # name of a data set or path of a file, see datasets.load
     method: str  # name of a command or of a baseline, a key of methods.KNOWN
     params: dict = field(default_factory=dict)  # those of the method that are not the defaults
-    scale: str | None = None  # a key of datasets.SCALES; None: what the method wants
+    scale: str | None = None  # a key of datasets.SCALES; None: the default of the method
     trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
     train: float | None = 0.5  # share or number of rows to train on; not used with cv
     cv: int | None = None  # number of folds
@@ -284,11 +284,10 @@ def warm_up(spec, data, rows, callback):
 
 
 def _tune(spec, split, number):
-    """Choose parameters by the error in cross-validation on the training rows; of equal ones the
-    first.
+    """Choose the first parameters with the lowest error in cross-validation on the training rows.
 
-    A choice that the method refuses on some fold is left out. Returns the parameters, and what the
-    record tells of them.
+    A choice that the method refuses on some fold is left out. Returns the parameters and their
+    entries in the record.
     """
     start, tried, refusal = time.perf_counter(), [], None
     for values in itertools.product(*spec.grid.values()):
@@ -350,7 +349,7 @@ def _trial(model, split, scale):
 
 
 def outcome(model, seconds):
-    """What the method says of its fit."""
+    """Results that a fitted model reports of itself."""
     return {
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
         "residual": model.residual_,
@@ -409,7 +408,7 @@ def membership(model, votes, goals):
 
 
 def _pairs(votes, goals, most):
-    """Points of the kappa-error diagram; `most`: of so many members at equal steps, rounded."""
+    """Points of the kappa-error diagram, rounded; `most`: of at most this number of members."""
     if most and votes.shape[1] > most:
         votes = votes[:, np.linspace(0, votes.shape[1] - 1, most).round().astype(int)]
     points = diversity.kappa_error(votes, goals)
@@ -517,7 +516,7 @@ def versions():
 
 
 def plain_record(record):
-    """Return a record as it will be when read from JSON, which knows no NaN: that becomes None."""
+    """Return a record as read from its JSON; NaN becomes None."""
     return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
 
 

@@ -35,10 +35,10 @@ FINER = {  # grids of parameters for which those of --tune are too coarse, or no
     ("gradient-boosting", "max_depth"): [1, 2, 3, 4, 5, 6, 8, 10],
 }
 UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # members with outputs of any size
-MARGINS = np.linspace(-1.0, 1.0, 201)  # where the distribution of the margins is told
+MARGINS = np.linspace(-1.0, 1.0, 201)  # abscissas of the distribution of the margins
 GRID = 200  # points on either axis at which a decision boundary is sought
 AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
-FEW_MEMBERS = 12  # so many members or fewer have their own boundaries drawn
+FEW_MEMBERS = 12  # Above, the boundaries of members are not drawn.
 MOST_POINTS = 1500  # rows that are drawn beside a boundary
 SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
 

@@ -38,7 +38,7 @@ def command(names, quick, jobs, folder, quiet):
 
 
 def reproduce(name, kept, quick=False, jobs=1, quiet=True):
-    """Run one target with what is kept; return the texts of its files, {name: text}."""
+    """Run the missing cells of one target; return the texts of its files, {name: text}."""
     target = load(name)
     planned, missing = _available(target.jobs(quick))
     cells = {label: list(_cells(job)) for label, job in planned.items()}
@@ -119,7 +119,7 @@ def render(name, target, page, missing, quick, records):
 
 
 def _versions(records):
-    """What the records were made with."""
+    """Versions of the packages that made the records."""
     found = [record.get("versions", {}) for some in records.values() for record in some]
     versions = {package: number for one in found for package, number in one.items()}
     return ", ".join(f"{package} {number}" for package, number in versions.items()) + "."
