@@ -123,13 +123,6 @@ def test_numbers_keep_their_unit():
         assert "\0" not in text
 
 
-def test_what_moves_the_cursor_is_escaped(records):
-    names = ["a\nb", "\x1b[2J"]
-    text = text_of(relabelled(records, names, [[3, 1], [1, 3]]))
-    assert "\x1b" not in text and "a\\nb (10)" in text and "\\x1b[2J (10)" in text
-    assert "true a\\nb" in text
-
-
 def test_names_are_cut_in_the_middle():
     assert text.abbreviate("short", 12) == "short"
     assert text.abbreviate("a class called one", 12) == "a cla..d one"
@@ -222,14 +215,6 @@ def test_models_that_predict_one_class_only(records):
     assert warning.startswith("only one class, '2' or '1', is ever predicted in 2 of 3 trials; ")
     text = report.diversity_report(report.collect_methods({"exrm": records}, []))
     assert "exrm: only one class, '2' or '1', is" in text
-
-
-def test_warnings_are_counted_by_category(records):
-    for record in records:
-        record["warnings"] = ["ConvergenceWarning: stopped", "UserWarning: strange"]
-    text = text_of(records)
-    assert "ConvergenceWarning: stopped (and 2 like it)" in text
-    assert "UserWarning: strange (and 2 like it)" in text
 
 
 def test_figures_that_are_none(records):
