@@ -51,9 +51,7 @@ class Spec:
     grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
 
     def __post_init__(self):
-        if self.method not in methods.KNOWN:
-            known = ", ".join(methods.KNOWN)
-            raise ValueError(f"unknown method {self.method!r}. The methods are {known}")
+        methods.check(self.method, methods.KNOWN)
         default = methods.scale(self.method, self.params)
         settled = {"scale": self.scale or default}
         settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials

@@ -122,11 +122,6 @@ def with_streams(main):
     return code
 
 
-def write(path):
-    """Open a file that takes its place only when it is complete, as all methods do."""
-    return model_file.write_file(path)
-
-
 def write_outputs(args, result, text):
     """Write the drawing and the document of a run, print its report."""
     if picture := result.get("picture"):
@@ -147,7 +142,7 @@ def write_csv(path, table):
 
 
 def write_text(path, text):
-    with write(path) as file:
+    with model_file.write_file(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
@@ -156,7 +151,7 @@ def write_drawing(path, svg):
     form = path.rpartition(".")[2].lower()
     if form == "svg":
         return write_text(path, svg)
-    with write(path) as file:
+    with model_file.write_file(path) as file:
         draw.as_matplotlib(svg).savefig(file, format=form, dpi=150)
 
 
