@@ -1,7 +1,6 @@
 """Command line: `python cli.py exrm --data sonar` trains, tests and reports."""
 
 import argparse
-import contextlib
 import sys
 
 from perf.papers import TARGETS
@@ -10,6 +9,7 @@ from solvers import METHODS
 
 SPLITS = ("trials", "train", "cv", "seed")
 READ = ("label", "positive", "drop", "encoding", "decimal", "delimiter")  # of datasets.load
+FORMATS = "as .png, .pdf or .svg"
 SCHEDULER = "local:N (start N processes) or tcp://HOST:PORT (running scheduler)"
 
 
@@ -26,12 +26,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_reading_flags(add):
-    add("--drop", type=outputs.names, metavar="COLUMN,...",
-        help="columns of a file to leave out, by name or number from 0")
+    add("--drop", type=outputs.names, metavar="COLUMN,...", help="columns to leave out, as --label")
     add("--encoding", metavar="NAME", help="encoding of a text file [default utf-8]")
     add("--decimal", metavar="CHAR", help="decimal separator of a text file [default .]")
-    add("--delimiter", metavar="CHAR", help="column separator of a text file [default: detected "
-        "among tab ; , | and blanks]")
+    add("--delimiter", metavar="CHAR",
+        help="column separator of a text file [default: detected among tab ; , | and blanks]")
 
 
 def add_data_flags(parser, trials, more=""):
@@ -39,10 +38,9 @@ def add_data_flags(parser, trials, more=""):
     parser.usage = f"{parser.prog} --data NAME|FILE{more} [flags]"
     group = parser.add_argument_group("data and protocol")
     add, add_size = group.add_argument, group.add_mutually_exclusive_group().add_argument
-    kind = outputs.names if more else str
-    add("--data", required=True, type=kind, metavar=f"NAME|FILE{more}", help="data set, see "
-        "`cli.py datasets`, or file: CSV, TSV, LIBSVM or .npz; NAME:A-vs-B takes two classes, "
-        "NAME:A-vs-rest one against the others; methods with --scheduler take a directory of files")
+    add("--data", required=True, type=outputs.names if more else str, metavar=f"NAME|FILE{more}",
+        help="data set of `cli.py datasets`, or file: CSV, TSV, LIBSVM or .npz; NAME:A-vs-B takes "
+        "two classes, NAME:A-vs-rest two groups; with --scheduler a directory of files")
     add("--label", metavar="COLUMN", help="label column of a file, by name or number from 0 "
         "[default: label, class, target or y, else the last]")
     add("--positive", metavar="CLASS", help="positive class; if there are more than two, all "
@@ -50,8 +48,7 @@ def add_data_flags(parser, trials, more=""):
     add_reading_flags(add)
     add_size("--train", type=float, default=0.5, metavar="SIZE", help="training rows as a fraction "
              "or a number; the rest is for testing [default 0.5]")
-    add_size("--cv", type=int, metavar="K",
-             help="use K-fold cross-validation instead of random splits")
+    add_size("--cv", type=int, metavar="K", help="K-fold cross-validation, not random splits")
     add("--trials", type=int, metavar="N",
         help=f"random splits [default {trials}]; with --cv, repetitions [default 1]")
     add("--seed", type=int, default=0, metavar="N",
@@ -75,7 +72,7 @@ def add_method_flags(parser, command):
         add("--scheduler", metavar="WHERE", help=f"Dask cluster for --data DIRECTORY: {SCHEDULER}")
     to("--save", type=outputs.output, metavar="MODEL",
        help="train on all rows afterwards and write the model, for `cli.py predict`")
-    to("--plot", type=outputs.picture, metavar="FILE", help="draw into this .png, .pdf or .svg")
+    to("--plot", type=outputs.picture, metavar="FILE", help=f"picture to write, {FORMATS}")
     to("--picture", choices=methods.PICTURES[command], metavar="KIND", help=methods.kinds(command))
     add = parser.add_argument_group(f"parameters of {name}").add_argument
     flags = {key: "inner_cv" if key == "cv" else key for key in known}  # --cv is of the protocol
@@ -94,8 +91,7 @@ def add_diversity_flags(parser):
     add, to = add_data_flags(parser, 1)
     add("--methods", default="adaboost,bagging,exrm", metavar="NAME,...",
         help="names of methods [default %(default)s]")
-    to("--plot", type=outputs.picture, metavar="FILE",
-       help="draw the kappa-error diagram into this .png, .pdf or .svg")
+    to("--plot", type=outputs.picture, metavar="FILE", help=f"kappa-error diagram, {FORMATS}")
 
 
 def add_compare_flags(parser):
@@ -110,8 +106,8 @@ def add_compare_flags(parser):
         help="test error, its mean over the classes, or area under the ROC curve [default error]")
     to("--out", type=outputs.folder, metavar="DIR", help="write results.jsonl, report.html and "
        "table.md, .csv and .tex; rerun the same command to resume; failed cells are retried")
-    to("--plot", type=outputs.picture, metavar="FILE", help="with --methods diversity: draw the "
-       "changes of the measure and their intervals into this .png, .pdf or .svg")
+    to("--plot", type=outputs.picture, metavar="FILE",
+       help=f"with --methods diversity: changes and their intervals, {FORMATS}")
     add_jobs_flags(parser)
 
 
@@ -120,8 +116,7 @@ def add_reproduce_flags(parser):
     add("targets", type=outputs.names, metavar="TARGET,...", help=f"all, or {', '.join(TARGETS)}")
     add("--quick", action="store_true", help="small version that runs in seconds")
     add_jobs_flags(parser)
-    add("--out", type=outputs.folder, metavar="DIR",
-        help="write the pages; rerun the same command to resume")
+    add("--out", type=outputs.folder, metavar="DIR", help="write the pages; rerun to resume")
     add("--quiet", action="store_true", help="print nothing but errors")
     parser.set_defaults(json=None)
 
@@ -139,7 +134,6 @@ def add_predict_flags(parser):
 
 
 def load_options(args):
-    """Keyword arguments of datasets.load."""
     return {key: given for key in READ if (given := getattr(args, key, None)) is not None}
 
 
@@ -155,15 +149,12 @@ def make_spec(args, command, **more):
 
 def run_method(args):
     from perf.study import experiment, parts, pictures, report
-    from solvers.rows import cluster
 
     params = {key: getattr(args, flag) for key, flag in args.flags.items()}
     spec = make_spec(args, args.command, params=params, scale=args.scale)
     where, flags = getattr(args, "scheduler", None), ("trials", "cv", "scale", "plot", "picture")
     if parts.check(spec, where, **picked(args, *flags)):
-        place = cluster.connect(where) if where else contextlib.nullcontext()
-        with outputs.progress(1, args.quiet) as (callback, _), place as client:
-            record, saved = parts.run(spec, client, args.save, callback)
+        record, saved = parts.run(spec, where, args.save, args.quiet)
         result = report.collect([record], args.argv, saved)
         return outputs.write_outputs(args, result, report.method_report(result))
     data = experiment.read(spec)
@@ -202,8 +193,7 @@ def run_compare(args):
     what = args.data, args.methods, picked(args, *SPLITS), load_options(args), args.out
     how = picked(args, "tune", "measure", "jobs", "quiet", "argv")
     result = compare.command(*what, **how)
-    shown = ("questions", "title", "less_is_better")
-    result["picture"] = {"kind": "changes"} | {k: result[k] for k in shown} if args.plot else None
+    result["picture"] = compare.changes(result) if args.plot else None
     outputs.write_outputs(args, result, tables.text(result))
 
 
@@ -230,17 +220,14 @@ def run_list(args):
 
 # -- main ------------------------------------------------------------------------------------------
 
-
-COMMANDS = {  # besides the methods: help, function, and function that adds the flags
-    "diversity": ("compare how much members differ", run_diversity, add_diversity_flags),
-    "compare": ("compare methods across data sets, with valid significance tests",
-                run_compare, add_compare_flags),
-    "reproduce": ("repeat the experiments of the papers and judge their claims",
-                  run_reproduce, add_reproduce_flags),
+COMMANDS = {  # besides the methods: help, function, and function that adds the flags, if any
+    "diversity": ("measure how much members differ", run_diversity, add_diversity_flags),
+    "compare": ("compare methods across data sets", run_compare, add_compare_flags),
+    "reproduce": ("repeat experiments of the papers", run_reproduce, add_reproduce_flags),
     "predict": ("apply a model written by --save to new rows", run_predict, add_predict_flags),
-    "methods": ("list the methods", run_list, None),
-    "datasets": ("list the data sets", run_list, None),
-}  # fmt: skip
+    "methods": ("list the methods", run_list, lambda parser: None),
+    "datasets": ("list the data sets", run_list, lambda parser: None),
+}
 
 
 def build_parser(argv):
@@ -249,8 +236,7 @@ def build_parser(argv):
         prog="cli.py", description="Train and test diverse ensembles of classifiers.",
         epilog=methods.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    text = outputs.version() if "--version" in argv[:1] else ""
-    parser.add_argument("--version", action="version", version=text)
+    parser.add_argument("--version", action="version", version=outputs.version())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in METHODS:
         method = commands.add_parser(command, help=methods.summary(command))
@@ -259,17 +245,15 @@ def build_parser(argv):
     for command, (text, run, add_flags) in COMMANDS.items():
         other = commands.add_parser(command, help=text, description=text)
         other.set_defaults(run=run)
-        if add_flags:
-            add_flags(other)
+        add_flags(other)
     return parser, commands.choices
 
 
 def parse(argv):
     """Read a command line; errors guess the command or flag that was meant."""
     parser, commands = build_parser(argv)
-    if not argv or argv[0].startswith("-"):
-        return parser.parse_args(argv)
-    methods.check_words(argv, commands)
+    if argv and not argv[0].startswith("-"):
+        methods.check_words(argv, commands)
     args, others = parser.parse_known_args(argv)
     if others:
         raise ValueError(methods.unknown(others[0], argv[0]))
@@ -285,7 +269,7 @@ def main(argv=None):
         outputs.check(args)
         args.run(args)
         if sys.stdout:
-            sys.stdout.flush()  # where the disk is full, this fails
+            sys.stdout.flush()  # fails on a full disk
         return 0
     except outputs.TROUBLES as error:
         print(f"cli.py: {outputs.error_line(error)}", file=sys.stderr)
@@ -293,7 +277,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    outputs.open_streams()
-    code = main()
-    outputs.close_streams()
-    sys.exit(code)
+    sys.exit(outputs.with_streams(main))

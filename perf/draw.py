@@ -399,7 +399,7 @@ MOST_PAIRS = 500  # of members that are drawn per method
 
 
 def picture(record):
-    """Return the SVG of a record of perf/study/pictures.py."""
+    """Return the SVG of a record of a picture."""
     return PICTURES.get(record["kind"], _effect)(record)
 
 

@@ -224,7 +224,7 @@ def test_the_scheduler_goes_away(tmp_path):
         server.kill()
         out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 2 and out == "" and len(err.splitlines()) == 1
-    assert f"error: the scheduler {address} has gone away; with --out, with --out, finished cells" in err
+    assert f"error: the scheduler {address} has gone away; with --out, finished cells" in err
     before = (tmp_path / "out" / NAME).read_text()
     assert before.endswith("\n")
     more = len(before.splitlines()) + 2

@@ -164,7 +164,7 @@ def test_disagreement_and_the_value_of_the_run(panels):
 
 
 def test_borders_of_ties(panels):
-    """Where votes tie, the decision is 0 and the class the second one: that has a border too."""
+    """Tied votes give the decision 0 and the second class, whose region has a border too."""
     decision = np.full((30, 30), -0.2)
     decision[10:20, 12:20] = 0.0
     record = example("boundary") | {"decision": decision.tolist(), "members": []}

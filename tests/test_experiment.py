@@ -102,13 +102,6 @@ def test_a_fold_can_be_computed_alone():
         list(trials(spec, [1, 6]))
 
 
-def test_a_prefix_of_a_run_is_a_shorter_run():
-    long, short = (list(trials(Spec("heart", "exrm", trials=n))) for n in (4, 2))
-    for a, b in zip(long, short, strict=False):
-        assert a["spec"].pop("trials") == 4 and b["spec"].pop("trials") == 2
-        assert without_times(a) == without_times(b)
-
-
 def test_each_row_is_transformed_once(monkeypatch):
     """... and asked for its decision once: 135 rows to train and 135 to test, in every trial."""
     rows = {"transform": [], "decision_function": [], "votes": []}
@@ -162,18 +155,6 @@ def test_class_weights_go_by_name(text, weight, named):
     assert record["test_error"] == np.mean(model.predict(X_test) != y_test)
     assert record["model"]["params"]["class_weight"] == named
     assert record["spec"]["params"] == {"class_weight": text}
-
-
-def test_pairs_of_members():
-    from solvers import diversity
-
-    spec = Spec("heart", "adaboost", {"n_estimators": 4}, trials=1)
-    (record,) = trials(spec, pairs=True)
-    X, y, X_test, y_test = split(spec, 0)
-    votes = methods.build("adaboost", {"n_estimators": 4}, 0, 2).fit(X, y).votes(X_test)
-    expected = diversity.kappa_error(votes, y_test == 1)
-    assert record["pairs"] == [axis.tolist() for axis in expected]
-    assert "pairs" not in next(trials(spec))
 
 
 # -- scores ----------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_error_after_each_member(command, params):
 
 
 def test_ties_of_equal_members_are_positive():
-    """As in Bagging: of 2 members that disagree, none wins, and 0 is positive."""
+    """Two members of Bagging that disagree give 0, which is positive."""
     X = np.array([[0.0], [1.0], [2.0], [3.0]] * 5)
     y = (X[:, 0] >= 2).astype(int)
     model = Bagging(n_estimators=10, random_state=0, max_samples=2).fit(X, y)

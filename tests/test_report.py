@@ -123,13 +123,6 @@ def test_numbers_keep_their_unit():
         assert "\0" not in text
 
 
-def test_what_moves_the_cursor_is_escaped(records):
-    names = ["a\nb", "\x1b[2J"]
-    text = text_of(relabelled(records, names, [[3, 1], [1, 3]]))
-    assert "\x1b" not in text and "a\\nb (10)" in text and "\\x1b[2J (10)" in text
-    assert "true a\\nb" in text
-
-
 def test_names_are_cut_in_the_middle():
     assert text.abbreviate("short", 12) == "short"
     assert text.abbreviate("a class called one", 12) == "a cla..d one"
@@ -224,14 +217,6 @@ def test_models_that_predict_one_class_only(records):
     assert "exrm: only one class, '2' or '1', is" in text
 
 
-def test_warnings_are_counted_by_category(records):
-    for record in records:
-        record["warnings"] = ["ConvergenceWarning: stopped", "UserWarning: strange"]
-    text = text_of(records)
-    assert "ConvergenceWarning: stopped (and 2 like it)" in text
-    assert "UserWarning: strange (and 2 like it)" in text
-
-
 def test_figures_that_are_none(records):
     for number, record in enumerate(records):
         record["facts"] = {"bound": None, "voters": number}
@@ -240,7 +225,7 @@ def test_figures_that_are_none(records):
 
 
 def test_gaps_may_be_infinite(records):
-    """JSON knows no infinity, and its place is empty; the method has a certificate all the same."""
+    """JSON has no infinity: None stands for it, and the method still has a certificate."""
     records[1] |= {"residual": None, "converged": False}
     gap = " ".join(lines_of(text_of(records))["duality gap"].split("\n"))
     assert gap.startswith("infinite (tol 1e-06)") and gap.endswith("1 of 3 fits did not converge")

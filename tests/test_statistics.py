@@ -45,7 +45,7 @@ def test_friedman_with_ties_is_scipy_s(seed):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("many", [False, True])
 def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed, many):
-    """Few sets without ties, and so many, with ties and zeros, that the test is not exact."""
+    """Few sets without ties; sets above EXACT_SETS with ties and zeros."""
     table, how = random_table(seed, ties=many), "approx" if many else "auto"
     table = np.tile(table, (20, 1)) if many else table
     assert (len(table) > statistics.EXACT_SETS) == many
@@ -87,15 +87,6 @@ def test_equal_methods_are_not_told_apart():
     assert_array_equal(statistics.ranks(table), 2.0)
 
 
-@pytest.mark.parametrize("sets", [5, 14, 30])
-@pytest.mark.parametrize("methods", [2, 4, 10])
-def test_nemenyi_is_that_of_the_published_table(methods, sets):
-    """Demsar's Table 5 (a): the critical values of the two-tailed test at 0.05."""
-    q = {2: 1.960, 4: 2.569, 10: 3.164}[methods]
-    expected = q * math.sqrt(methods * (methods + 1) / (6 * sets))
-    assert_allclose(statistics.nemenyi(methods, sets), expected, rtol=5e-4)
-
-
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(5))
 def test_nemenyi_tells_apart_what_scikit_posthocs_does(seed, level):
@@ -116,19 +107,6 @@ def test_bayesian_signed_rank_is_baycomp_s(pair, rope):
     found = statistics.bayesian_signed_rank(-one, -two, rope)
     expected = (expected[0], 1.0 - sum(expected), expected[1]) if rope == 0 else expected
     assert_allclose(found, expected, atol=0.01)
-
-
-def test_bayesian_signed_rank_knows_which_of_two_is_better():
-    """... and by how much, on errors: all three states come up, on the sides of baycomp."""
-    rng, seen = np.random.default_rng(1), []
-    for shift in (-0.03, -0.012, 0.0, 0.012, 0.03):
-        one, two = rng.normal(0.2, 0.01, size=(2, 12))
-        two += shift
-        expected = baycomp.SignedRankTest.probs(-one, -two, 0.01, nsamples=20_000, random_state=1)
-        found = statistics.bayesian_signed_rank(one, two, 0.01)
-        assert_allclose(found, expected, atol=0.015)
-        seen.append(int(np.argmax(found)))
-    assert seen[0] == 2 and seen[2] == 1 and seen[-1] == 0
 
 
 def test_corrected_t_by_its_definition():

@@ -22,7 +22,7 @@ from solvers.rows.cluster import PULSE, REACH, Workers, connect, error_line, fin
 LOST_IN_A_ROW = 3  # Cells: where nothing else finishes meanwhile, it is not the fault of a cell.
 RETRIES = 2  # of a task that a worker cannot even begin
 
-_files = {}  # {data: (what tells that its file has changed, checksum)}, of this process
+_files = {}  # {data: (path, time and size of its file, checksum)}, of this process
 
 
 # -- on a worker -----------------------------------------------------------------------------------

@@ -77,6 +77,12 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
     return document
 
 
+def changes(document):
+    """Record of the picture of the answers, for perf/draw.py."""
+    shown = ("questions", "title", "less_is_better")
+    return {"kind": "changes"} | {key: document[key] for key in shown}
+
+
 def choose(text):
     """Read --methods: the methods, [(name, params)], and the questions that are asked of them."""
     questions = DIVERSITY if text.strip() == "diversity" else ()
@@ -295,7 +301,7 @@ def _differences(one, two, measure):
 
 
 def _across(sets, names, measure):
-    """Compare the methods that have a rank on all sets by their means there."""
+    """Compare the methods that have a rank on all sets by their means; the best rank is first."""
     rows = [{row["method"]: row for row in one["methods"]} for one in sets]
     whole = [name for name in names if all(r[name]["rank"] is not None for r in rows)]
     if len(sets) < 2 or len(whole) < 2:
@@ -303,23 +309,20 @@ def _across(sets, names, measure):
     means = np.array([[row[name]["score"]["mean"] for name in whole] for row in rows])
     losses = np.round(MEASURES[measure][2] * means, DIGITS)
     ranks = statistics.ranks(losses).mean(axis=0)
-    told = {"methods": whole, "ranks": ranks.tolist(), "means": means.mean(axis=0).tolist()}
+    order = np.argsort(ranks, kind="stable")
+    whole, losses, ranks = [whole[k] for k in order], losses[:, order], ranks[order].tolist()
+    found = {"methods": whole, "ranks": ranks, "means": means.mean(axis=0)[order].tolist()}
     if len(sets) < FEWEST_SETS:
-        return told
-    best = int(np.argmin(ranks))
-    test, pairs = statistics.friedman(losses), statistics.wilcoxon_holm(losses)
-    bayes = {
-        name: statistics.bayesian_signed_rank(losses[:, best], losses[:, k], ROPE)._asdict()
-        for k, name in enumerate(whole)
-        if k != best
-    }
-    return told | {
-        "best": whole[best],
+        return found
+    test, pairs, bayes = statistics.friedman(losses), statistics.wilcoxon_holm(losses), {}
+    for pair in pairs[: len(whole) - 1]:  # those of the first method
+        posterior = statistics.bayesian_signed_rank(*losses.T[[0, pair.second]], ROPE)
+        bayes[whole[pair.second]] = posterior._asdict() | {"p": pair.adjusted}
+    return found | {
         "friedman": {"variant": "tie-corrected chi-square", "statistic": test.statistic,
                      "p": test.p, "freedom": len(whole) - 1},
         "critical_difference": statistics.nemenyi(len(whole), len(sets), LEVEL),
-        "pairs": [[whole[pair.first], whole[pair.second], pair.p, pair.adjusted]
-                  for pair in pairs],
+        "pairs": [[whole[one], whole[two], p, adjusted] for one, two, p, adjusted in pairs],
         "bayes": bayes,
     }  # fmt: skip
 

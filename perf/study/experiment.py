@@ -42,7 +42,7 @@ class Spec:
     data: str  # name of a data set or path of a file, see datasets.load
     method: str  # name of a command or of a baseline, a key of methods.KNOWN
     params: dict = field(default_factory=dict)  # those of the method that are not the defaults
-    scale: str | None = None  # a key of datasets.SCALES; None: what the method wants
+    scale: str | None = None  # a key of datasets.SCALES; None: the default of the method
     trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
     train: float | None = 0.5  # share or number of rows to train on; not used with cv
     cv: int | None = None  # number of folds
@@ -51,9 +51,7 @@ class Spec:
     grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
 
     def __post_init__(self):
-        if self.method not in methods.KNOWN:
-            known = ", ".join(methods.KNOWN)
-            raise ValueError(f"unknown method {self.method!r}. The methods are {known}")
+        methods.check(self.method, methods.KNOWN)
         default = methods.scale(self.method, self.params)
         settled = {"scale": self.scale or default}
         settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials
@@ -158,16 +156,13 @@ def trials(
 
     Parameters
     ----------
-    spec : Spec
     numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
-    data : None or what `read` returns, where it has been read already
+    data, known : None or the results of `read` and `splits`, if they exist already
     callback : None or callback(model, iteration, info), called by the fits
-    pairs : True: the records hold the points of the kappa-error diagram, for all pairs of members;
-        a number: for the pairs of so many of them at most; those of OneVsRest have none
-    warm : whether this process has run the method already; else it is compiled before the first
-        trial, apart from the times that are told
-    known : None or what `splits` yields for these numbers, where that has been made already
-    on_fitted : None or on_fitted(trial, fitted); what it returns is in the record as "picture"
+    pairs : True adds the points of the kappa-error diagram of all pairs of members, a number those
+        of at most this number of members; OneVsRest has none
+    warm : False compiles the method before the first trial, outside the reported times
+    on_fitted : None or on_fitted(trial, fitted), whose result is record["picture"]
     """
     data = read(spec) if data is None else data
     for number, split in known or splits(data, splitting(spec), numbers):
@@ -182,17 +177,19 @@ def trials(
             figures["pairs"] = _pairs(votes, goals, None if pairs is True else pairs)
         if on_fitted:
             figures["picture"] = on_fitted(number, fitted)
-        yield plain_record({
-            "spec": vars(spec),
-            "trial": number,
-            "data": _facts(data),
-            "model": _facts_on(model, data),
-            **figures,
-            **tuning,
-            "compile_seconds": seconds,
-            "warnings": said,
-            "versions": versions(),
-        })  # fmt: skip
+        counts = np.bincount(data.y, minlength=len(data.classes))
+        about = facts(data.name, data.X.shape, data.classes, counts, data.notes)
+        outlined = methods.outline(model, data.classes)
+        notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
+        results = figures | tuning
+        yield make_record(spec, number, about, outlined | {"notes": notes}, results, seconds, said)
+
+
+def make_record(spec, trial, data, model, results, compile_seconds, warned):
+    """Record of a trial; `data` and `model` describe these."""
+    head = {"spec": vars(spec), "trial": trial, "data": data, "model": model}
+    tail = {"compile_seconds": compile_seconds, "warnings": warned, "versions": versions()}
+    return plain_record(head | results | tail)
 
 
 def save(spec, path, data=None, callback=None):
@@ -285,11 +282,10 @@ def warm_up(spec, data, rows, callback):
 
 
 def _tune(spec, split, number):
-    """Choose parameters by the error in cross-validation on the training rows; of equal ones the
-    first.
+    """Choose the first parameters with the lowest error in cross-validation on the training rows.
 
-    A choice that the method refuses on some fold is left out. Returns the parameters, and what the
-    record tells of them.
+    A choice that the method refuses on some fold is left out. Returns the parameters and their
+    entries in the record.
     """
     start, tried, refusal = time.perf_counter(), [], None
     for values in itertools.product(*spec.grid.values()):
@@ -351,7 +347,7 @@ def _trial(model, split, scale):
 
 
 def outcome(model, seconds):
-    """What the method says of its fit."""
+    """Results that a fitted model reports of itself."""
     return {
         "certified": model.residual_ is not None,  # by a residual, None here where infinite
         "residual": model.residual_,
@@ -410,7 +406,7 @@ def membership(model, votes, goals):
 
 
 def _pairs(votes, goals, most):
-    """Points of the kappa-error diagram; `most`: of so many members at equal steps, rounded."""
+    """Points of the kappa-error diagram, rounded; `most`: of at most this number of members."""
     if most and votes.shape[1] > most:
         votes = votes[:, np.linspace(0, votes.shape[1] - 1, most).round().astype(int)]
     points = diversity.kappa_error(votes, goals)
@@ -487,23 +483,10 @@ def roc_area(scores, positive):
 # -- facts -----------------------------------------------------------------------------------------
 
 
-def _facts(data):
-    """Describe the data."""
-    counts = np.bincount(data.y, minlength=len(data.classes)).tolist()
-    return {
-        "name": data.name,
-        "rows": data.X.shape[0],
-        "features": data.X.shape[1],
-        "classes": dict(zip(data.classes, counts, strict=True)),
-        "notes": data.notes,
-    }
-
-
-def _facts_on(model, data):
-    """Describe the model, and what was done to it or to the data for it."""
-    outlined = methods.outline(model, data.classes)
-    notes = _missing(data, model) + methods.wrappings(outlined, len(data.classes))
-    return outlined | {"notes": notes}
+def facts(name, shape, classes, counts, notes):
+    """Description of a data set; `counts` are rows per class."""
+    classes, (rows, features) = dict(zip(classes, counts.tolist(), strict=True)), shape
+    return {"name": name, "rows": rows, "features": features, "classes": classes, "notes": notes}
 
 
 def _missing(data, model):
@@ -531,7 +514,7 @@ def versions():
 
 
 def plain_record(record):
-    """Return a record as it will be when read from JSON, which knows no NaN: that becomes None."""
+    """Return a record as read from its JSON; NaN becomes None."""
     return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
 
 

@@ -114,14 +114,14 @@ def _together(document):
     table = _table(tables.overall(document), caption)
     if "friedman" not in across:
         return table
-    names, found = across["methods"], []
+    means, found = dict(zip(across["methods"], across["means"], strict=True)), []
     places = [{row["method"]: row["rank"] for row in one["methods"]} for one in document["sets"]]
     for one, two, _, p in across["pairs"]:
-        means = [across["means"][names.index(name)] for name in (one, two)]
         counts = Counter((place[one] > place[two]) - (place[one] < place[two]) for place in places)
         sides = {"wins": counts[-1], "ties": counts[0], "losses": counts[1], "p": p}
-        found.append({"first": one, "second": two, "difference": means[0] - means[1], **sides})
+        found.append({"first": one, "second": two, "difference": means[one] - means[two], **sides})
     test = "data sets won, tied and lost; p of Wilcoxon's test of the sets, by Holm's step-down"
+    names = [name for name in document["methods"] if name in means]
     pairs = [(table, _ranks(across)), (_matrix(document, names, found, test), _tests(document))]
     return "\n".join(_beside(*pair) for pair in pairs)
 
@@ -129,13 +129,11 @@ def _together(document):
 def _ranks(across):
     """The critical-difference diagram."""
     names, ranks, gap = across["methods"], across["ranks"], across["critical_difference"]
-    order = sorted(range(len(names)), key=ranks.__getitem__)
-    best, places = ranks[order[0]], {k: place for place, k in enumerate(order, 1)}
+    best, kinds = ranks[0], ["best", *["dot"] * (len(names) - 1)]
     rows = [draw.Row("critical difference", f"{gap:.2f}", None, best, best + gap)]
-    for k in order:
-        kind = "best" if k == order[0] else "dot"
-        rows.append(draw.Row(names[k], f"{ranks[k]:.2f}", ranks[k], kind=kind))
-    groups = [(places[group[0]], places[group[-1]]) for group in statistics.cliques(ranks, gap)]
+    rows += [draw.Row(name, f"{rank:.2f}", rank, kind=kind)
+             for name, rank, kind in zip(names, ranks, kinds, strict=True)]  # fmt: skip
+    groups = [(group[0] + 1, group[-1] + 1) for group in statistics.cliques(ranks, gap)]
     ends = 1, max(len(names), best + gap)
     drawn = draw.row_chart("Critical-difference diagram of the average ranks", "average rank", rows,
                         line=(best, best + gap), brackets=groups, scale=ends)  # fmt: skip

@@ -191,7 +191,7 @@ def choices(text):
 
 
 def scale(command, params):
-    """Return the scaling of the features that a method wants: its own, or that of its base."""
+    """Default scaling of the features of a method, or of its base."""
     return METHODS.get(params.get("base"), KNOWN[command])[2]
 
 
@@ -353,7 +353,7 @@ def outline(model, classes):
 
 
 def _title(model):
-    """Name a model and what it wraps: OneVsRest(ExRM); a built-in one is a name already."""
+    """Name a model with its base, such as OneVsRest(ExRM); a built-in member is a name."""
     if isinstance(model, str):
         return model
     name = type(model).__name__

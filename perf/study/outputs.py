@@ -104,26 +104,22 @@ def error_line(error):
     return plain(" ".join(text.split()))
 
 
-def open_streams():
-    """End quietly if a pipe is closed; escape characters that the terminal cannot show."""
+def with_streams(main):
+    """Run main() and return its code.
+
+    A closed pipe ends it quietly; characters that the terminal cannot show are escaped.
+    """
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         if stream:
             stream.reconfigure(errors="backslashreplace")
-
-
-def close_streams():
-    """Flush stdout. If that fails, send it to os.devnull: the error was reported before."""
+    code = main()
     try:
         sys.stdout.flush()
-    except (AttributeError, OSError):  # closed, or full
+    except (AttributeError, OSError):  # closed, or full: main has reported the error
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def write(path):
-    """Open a file that takes its place only when it is complete, as all methods do."""
-    return model_file.write_file(path)
+    return code
 
 
 def write_outputs(args, result, text):
@@ -146,7 +142,7 @@ def write_csv(path, table):
 
 
 def write_text(path, text):
-    with write(path) as file:
+    with model_file.write_file(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
@@ -155,7 +151,7 @@ def write_drawing(path, svg):
     form = path.rpartition(".")[2].lower()
     if form == "svg":
         return write_text(path, svg)
-    with write(path) as file:
+    with model_file.write_file(path) as file:
         draw.as_matplotlib(svg).savefig(file, format=form, dpi=150)
 
 

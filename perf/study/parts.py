@@ -1,9 +1,8 @@
 """Directories of row blocks: train on the first files, test on the others, here or on a cluster.
 
-    record, saved = run(spec, client)
+    record, saved = run(spec, "local:2", "model.npz")
 
-Each file is one row block (datasets.blocks), so that the rows need not fit into memory. The record
-is like that of a trial; `client` is one of Dask, or None.
+Each file is one row block (datasets.blocks), so that the rows need not fit into memory.
 """
 
 import contextlib
@@ -12,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 import datasets
-from perf.study import experiment, methods
+from perf.study import experiment, methods, outputs
 from perf.study.experiment import BLOCK, WARM_UP_ITERATIONS, WARM_UP_ROWS
+from solvers.rows import cluster
 
 
 def check(spec, where=None, **flags):
@@ -35,48 +35,36 @@ def check(spec, where=None, **flags):
     return True
 
 
-def run(spec, client=None, path=None, callback=None):
-    """Train and test; write a model of all rows to `path`, if given.
+def run(spec, where=None, path=None, quiet=True):
+    """Train and test on a cluster, `where`, or here; write a model of all rows to `path`, if given.
 
-    Returns the record, and the result of `experiment.save` or None.
+    Returns the record, and the result of saving or None.
     """
     spec = replace(spec, trials=1, scale="none")
-    data = datasets.blocks(spec.data, client=client, coded=True, **spec.read)
-    if len(data.classes) > 2:
-        text = f"row blocks need two classes and {spec.data} has {len(data.classes)}"
-        raise ValueError(f'{text}; choose, say, --positive "{data.classes[0]}"')
-    name, count = datasets.locate(spec.data).resolve().name, _training_files(spec, len(data))
-    train, test, saved = data[:count], data[count:], None
-    with experiment.caught_warnings(data) as warned:
-        seconds = 0.0 if client else _warm_up(spec, train, callback)  # workers compile themselves
-        model, results = _trial(spec, train, test, callback)
-        if path:
-            whole = experiment.build_model(spec, data, 0, callback).fit(data)
-            prep = datasets.Preprocess(keep_gaps=True).fit(np.zeros((1, data.shape[1])))
-            experiment.write_model(whole, path, spec, data, name, prep)
-            saved = {"rows": data.shape[0], "path": str(path), "warnings": []}
-    counts = np.sum([*train.map(_class_counts), *test.map(_class_counts)], axis=0).tolist()
+    place = cluster.connect(where) if where else contextlib.nullcontext()
+    with outputs.progress(1, quiet) as (callback, _), place as client:
+        data = datasets.blocks(spec.data, client=client, coded=True, **spec.read)
+        if len(data.classes) > 2:
+            text = f"row blocks need two classes and {spec.data} has {len(data.classes)}"
+            raise ValueError(f'{text}; choose, say, --positive "{data.classes[0]}"')
+        name, count = datasets.locate(spec.data).resolve().name, _training_files(spec, len(data))
+        train, test, saved = data[:count], data[count:], None
+        with experiment.caught_warnings(data) as warned:
+            seconds = 0.0 if client else _warm_up(spec, train, callback)  # workers compile alone
+            model, results = _trial(spec, train, test, callback)
+            if path:
+                whole = experiment.build_model(spec, data, 0, callback).fit(data)
+                prep = datasets.Preprocess(keep_gaps=True).fit(np.zeros((1, data.shape[1])))
+                experiment.write_model(whole, path, spec, data, name, prep)
+                saved = {"rows": data.shape[0], "path": str(path), "warnings": []}
+        counts = np.sum([*train.map(_class_counts), *test.map(_class_counts)], axis=0)
     rows, notes = results.pop("rows_of_votes"), [*data.notes]
     if results["diversity"] and rows < results["test_rows"]:
         notes.append(f"diversity is measured on {rows} of the test rows")
-    record = {
-        "spec": vars(spec),
-        "trial": 0,
-        "data": {
-            "name": name,
-            "rows": data.shape[0],
-            "features": data.shape[1],
-            "classes": dict(zip(data.classes, counts, strict=True)),
-            "notes": notes,
-        },
-        "model": methods.outline(model, data.classes) | {"notes": []},
-        "parts": {"train": count, "test": len(test), "on_workers": client is not None},
-        **results,
-        "compile_seconds": seconds,
-        "warnings": warned,
-        "versions": experiment.versions(),
-    }
-    return experiment.plain_record(record), saved
+    results["parts"] = {"train": count, "test": len(test), "on_workers": bool(where)}
+    facts = experiment.facts(name, data.shape, data.classes, counts, notes)
+    outlined = methods.outline(model, data.classes) | {"notes": []}
+    return experiment.make_record(spec, 0, facts, outlined, results, seconds, warned), saved
 
 
 def _training_files(spec, count):

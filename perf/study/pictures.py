@@ -1,16 +1,11 @@
-"""Pictures of one method: what --plot is to show, as records that survive JSON.
+"""Pictures of one method: the contents of --plot as records that survive JSON.
 
     records = list(experiment.trials(spec, data=data, on_fitted=on_fitted("members", data)))
-    svg = draw.picture(collect("members", records))
-
-There are two sorts. Convergence, members, margins and boundary look at the models of a run, trial
-by trial. The effect of a parameter and the training time come from experiments besides the run:
-
     others = list(run(plan("lam", spec, data), data))
     svg = draw.picture(collect("lam", records, others))
 
-A picture is a dict: its kind, the method, the data, the number of trials, and the figures of every
-trial. perf/draw.py draws it, and needs nothing else.
+Convergence, members, margins and boundary read the models of a run, trial by trial. The effect of a
+parameter and the training time need further experiments, `others`. perf/draw.py draws a record.
 """
 
 import functools
@@ -35,10 +30,10 @@ FINER = {  # grids of parameters for which those of --tune are too coarse, or no
     ("gradient-boosting", "max_depth"): [1, 2, 3, 4, 5, 6, 8, 10],
 }
 UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # members with outputs of any size
-MARGINS = np.linspace(-1.0, 1.0, 201)  # where the distribution of the margins is told
+MARGINS = np.linspace(-1.0, 1.0, 201)  # abscissas of the distribution of the margins
 GRID = 200  # points on either axis at which a decision boundary is sought
 AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
-FEW_MEMBERS = 12  # so many members or fewer have their own boundaries drawn
+FEW_MEMBERS = 12  # Above, the boundaries of members are not drawn.
 MOST_POINTS = 1500  # rows that are drawn beside a boundary
 SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
 
@@ -115,21 +110,14 @@ def collect(kind, records, others=()):
     """Make a picture of the records of a run, and of those of the experiments besides it."""
     if kind is None:
         return None
-    first = records[0]
-    picture = {
-        "kind": kind,
-        "method": methods.KNOWN[first["spec"]["method"]][1],
-        "data": first["data"]["name"],
-        "trials": len(records),
-    }
+    name, data = methods.KNOWN[records[0]["spec"]["method"]][1], records[0]["data"]["name"]
     if kind in LOOKS:
         seen = [record["picture"] for record in records]
-        told = seen[0] if kind == "boundary" else {"runs": seen}
-    elif kind == "time":
-        told = _times(others)
+        found = seen[0] if kind == "boundary" else {"runs": seen}
     else:
-        told = _effect(kind, records, others)
-    return experiment.plain_record(picture | told)
+        found = _times(others) if kind == "time" else _effect(kind, records, others)
+    picture = {"kind": kind, "method": name, "data": data, "trials": len(records)}
+    return experiment.plain_record(picture | found)
 
 
 # -- looks at the models of a run ------------------------------------------------------------------
@@ -173,11 +161,8 @@ def _watched(fitted, changes):
 
 def members(data, trial, fitted):
     """Error after 1, 2, ... members on the rows for training and for testing."""
-    model = fitted.model
-    return {
-        "train": staged_errors(model, fitted.X, fitted.y),
-        "test": staged_errors(model, fitted.X_test, fitted.y_test),
-    }
+    parts = {"train": (fitted.X, fitted.y), "test": (fitted.X_test, fitted.y_test)}
+    return {part: staged_errors(fitted.model, *rows) for part, rows in parts.items()}
 
 
 def staged_errors(model, X, y):
@@ -274,13 +259,11 @@ def _effect(parameter, records, others):
     def each(field):
         return [[field(record) for record in groups[value]] for value in values]
 
-    told = {
+    differ = each(lambda record: (record["diversity"] or {}).get("disagreement"))
+    return {
         "own": own if own in values else None,
         "values": values,
         "train": each(lambda record: record["train_error"]),
         "test": each(lambda record: record["test_error"]),
-        "disagreement": each(lambda record: (record["diversity"] or {}).get("disagreement")),
+        "disagreement": None if any(None in row for row in differ) else differ,
     }
-    if any(None in row for row in told["disagreement"]):
-        told["disagreement"] = None
-    return told

@@ -184,7 +184,7 @@ def protocol(result, summary):
     settings = result["protocol"]
     if parts := result.get("parts"):
         rows = f"{span(summary['train_rows'])} rows, for training"
-        text = f"the first {parts['train']} of {parts['train'] + parts['test']} parts, {rows} and"
+        text = f"the first {parts['train']} of {parts['train'] + parts['test']} files, {rows} and"
         text += f" the others, {span(summary['test_rows'])} rows, for testing; features as they are"
         return entry("protocol", text + ", on workers of Dask" * parts["on_workers"])
     count, folds = settings["trials"], settings["cv"]
@@ -243,7 +243,7 @@ def rejected(count, total):
 
 
 def confusion(classes, matrix, refused, count):
-    """Draw the confusion matrix; of too many classes, list what is confused most often."""
+    """Draw the confusion matrix; of too many classes, list the most frequent confusions."""
     total = sum(map(sum, matrix)) + sum(refused)
     rows = f"test rows of all {count} splits ({total})" if count > 1 else f"{total} rows"
     names = [abbreviate(name, TITLE) for name in classes]

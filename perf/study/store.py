@@ -98,7 +98,7 @@ class Store:
         self.file.truncate(whole)
 
     def has(self, name):
-        """Whether the cell of this key is finished; one that failed is not."""
+        """Return True if the cell of this key is finished and has not failed."""
         return "failure" not in self.records.get(name, {"failure": "not run"})
 
     def add(self, record):

@@ -103,25 +103,15 @@ def overall(document):
     """Table of all sets together, titles first."""
     across = document["across"]
     found = [["method", f"mean {document['title']} %", "average rank"]]
-    bayes = across.get("bayes")
+    bayes = across.get("bayes", {})
     found[0] += ["p (Holm)", "best better", "equal", "worse"] if bayes else []
-    order = sorted(range(len(across["methods"])), key=lambda k: across["ranks"][k])
-    for k in order:
-        name = across["methods"][k]
-        row = [name, f"{100 * across['means'][k]:.1f}", f"{across['ranks'][k]:.2f}"]
-        if bayes and name == across["best"]:
-            row += ["-"] * 4
-        elif bayes:
-            row.append(f"{adjusted(across, name):.3f}")
-            row += [f"{100 * bayes[name][state]:.0f} %" for state in ("better", "equal", "worse")]
-        found.append(row)
+    for name, mean, rank in zip(*map(across.get, ("methods", "means", "ranks")), strict=True):
+        row = [name, f"{100 * mean:.1f}", f"{rank:.2f}"]
+        if test := bayes.get(name):
+            shares = [f"{100 * test[state]:.0f} %" for state in ("better", "equal", "worse")]
+            row += [f"{test['p']:.3f}", *shares]
+        found.append(row + ["-"] * (len(found[0]) - len(row)))
     return found
-
-
-def adjusted(across, name):
-    """Holm's p-value of a method and the best one."""
-    pair = {name, across["best"]}
-    return next(p for one, two, _, p in across["pairs"] if {one, two} == pair)
 
 
 # -- sentences -------------------------------------------------------------------------------------
@@ -170,12 +160,11 @@ def _on_one(document):
     one = next((one for one in document["sets"] if one["best"]), None)
     if one is None:
         return ["No method finished all its trials, so none is ranked."]
-    table, less = {row["method"]: row for row in one["methods"]}, document["less_is_better"]
-    best, extreme = table[one["best"]], "lowest" if less else "largest"
-    score, bases = best["score"]["mean"], one["baselines"]
-    majority = f"{100 * bases['majority class']['mean']:.1f} %"
-    said = [f"On {one['name']}, {best['method']} has the {extreme} mean "
-            f"{document['title']}, {100 * score:.1f} %; {MAJORITY} gives {majority}."]  # fmt: skip
+    table, bases = {row["method"]: row for row in one["methods"]}, one["baselines"]
+    extreme = "lowest" if document["less_is_better"] else "largest"
+    score, majority = table[one["best"]]["score"]["mean"], bases["majority class"]["mean"]
+    said = [f"On {one['name']}, {one['best']} has the {extreme} mean {document['title']}, "
+            f"{100 * score:.1f} %; {MAJORITY} gives {100 * majority:.1f} %."]  # fmt: skip
     tested = {name: is_best_or_equal(row, one, document["level"]) for name, row in table.items()
               if name != one["best"]}  # fmt: skip
     equal = [name for name, same in tested.items() if same]
@@ -187,40 +176,34 @@ def _on_one(document):
     if tested and not equal and not worse:
         said.append("One split allows no test of the differences.")
     if member := bases.get("best single member"):
-        side = "worse" if (member["mean"] > score) == less else "better"
-        change = f"{100 * abs(member['mean'] - score):.1f}"
-        change = f"{change} points {side}" if float(change) else "no difference"
         said.append(f"The best single member of all ensembles, chosen by its training error, gives "
-                    f"{100 * member['mean']:.1f} %, {change}.")  # fmt: skip
+                    f"{100 * member['mean']:.1f} %.")  # fmt: skip
     return said
 
 
 def _on_many(document):
     """Sentences on several sets."""
     across, sets = document["across"], document["sets"]
-    order = sorted(range(len(across["methods"])), key=lambda k: across["ranks"][k])
-    best = across["methods"][order[0]]
+    best, *others = across["methods"]
     good = sum(bool(is_best_or_equal(row, one, document["level"]))
                for one, row in cells(document) if row["method"] == best)  # fmt: skip
     said = [f"Over {len(sets)} data sets {best} has the best average rank, "
-            f"{across['ranks'][order[0]]:.2f} of {len(order)}, and is the best or not "
+            f"{across['ranks'][0]:.2f} of {len(others) + 1}, and is the best or not "
             f"significantly different from the best on {good} of them."]  # fmt: skip
     if "friedman" not in across:
         return said
     p, bayes = across["friedman"]["p"], across["bayes"]
     shown = "the methods differ" if p < document["level"] else "no significant difference"
     said.append(f"Friedman's test of equal methods: p = {p:.2g}, {shown}.")
-    others = [across["methods"][k] for k in order[1:]]
-    worse = [name for name in others if adjusted(across, name) < document["level"]]
+    worse = [name for name in others if bayes[name]["p"] < document["level"]]
     text = f"Significantly worse than {best} (Wilcoxon's test, Holm over all pairs): "
     few = f"none; with fewer than {SIGNED} sets this test cannot reach significance."
     none = few if len(sets) < SIGNED else "none."
     said.append(text + (f"{listing(worse)}." if worse else none))
     second = bayes[others[0]]
-    said.append(f"Against the second, {others[0]}, it is better by more than 1 point "
-                f"with a probability of {100 * second['better']:.0f} %, worse with "
-                f"{100 * second['worse']:.0f} %, and equal in practice with "
-                f"{100 * second['equal']:.0f} %.")  # fmt: skip
+    said.append(f"Probability that it is better than the second, {others[0]}, by more than 1 "
+                f"point: {100 * second['better']:.0f} %, worse: {100 * second['worse']:.0f} %, "
+                f"equal in practice: {100 * second['equal']:.0f} %.")  # fmt: skip
     return said
 
 

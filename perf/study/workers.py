@@ -3,7 +3,7 @@
     for record in run(cells, jobs=2): ...
 
 Records come as they are finished, in any order; what a cell gives depends on the cell alone. A cell
-that fails gives a record with its message. perf/study/cluster.py has what is done on a cluster.
+that fails gives a record with its message. perf/study/cluster.py runs cells on a cluster.
 """
 
 import functools
