@@ -11,16 +11,16 @@ Problem   Voters h_j(x) in [-1, 1] get weights q_j. With A_ij = y_i h_j(x_i) the
           problem, the dual and the pricing rule of each stand together above its class.
 Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the master), get example
           weights a from it, add the voter with the largest edge A_j'a, repeat. A row of A'A for
-          all voters costs one histogram of the binned data, O(n d); with these rows voters are
-          priced without a look at the examples. Masters: an active-set method, or OSQP before it.
+          all voters costs one histogram of the binned data, O(n d); with it voters are priced
+          without a pass over the examples. Masters: an active-set method, or OSQP before it.
           MinCq: the primal-dual active set on all voters at once, cubic in their number.
           LPBoost, CGBoost: an interior-point method on all voters at once; for LPBoost HiGHS then
           finds a vertex among the voters that have weight.
           In each the edges of ALL voters bound the optimum from below, and the fit stops on that
           certified gap. A sample weight of 2 is the row twice.
-          Of the rows CqBoost, MDBoost and MinCq over stumps need sums only: threads (n_jobs) share
-          them, and blocks of rows may stay in files or on other machines, fit(blocks). Where the
-          weights are whole numbers no bit of the vote depends on how the rows are cut.
+          CqBoost, MDBoost and MinCq over stumps need only sums over rows, which threads (n_jobs)
+          and row blocks, fit(blocks), compute. If the weights are whole numbers, no bit of the vote
+          depends on the blocks.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
           Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
@@ -28,9 +28,9 @@ Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization App
           Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          Where MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
-          guarantee of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN where the
-          voters may depend on the rows.
+          If MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
+          bound of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN if the voters
+          may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)

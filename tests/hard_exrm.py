@@ -66,15 +66,9 @@ def make(name):
         p = float(rng.choice([1.0, 1.001, 1.05, 1.2, 1.9, 2.1, 5.0, 10.0, 50.0]))
     elif family == "beta":
         beta = float(10 ** rng.uniform(-3, 3))
-    params = {
-        "n_estimators": T,
-        "p": p,
-        "lam": lam,
-        "beta": beta,
-        "sampling": [None, "bootstrap"][seed % 2],
-        "kernel": "rbf" if family == "rbf" else "linear",
-        "random_state": seed,
-    }
+    params = dict(n_estimators=T, p=p, lam=lam, beta=beta, random_state=seed)
+    params["sampling"] = [None, "bootstrap"][seed % 2]
+    params["kernel"] = "rbf" if family == "rbf" else "linear"
     return X, y, weight, params
 
 
