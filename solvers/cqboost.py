@@ -101,8 +101,7 @@ def _or_compile(cache):
 # -- edges and pricing ----------------------------------------------------------------------------
 @jit(nogil=True)
 def _stump_products(bins, cuts, a, y, signed, j, above, products):
-    """Fill products (d * cuts,): products[f * cuts + k] = sum_i u_i h(x_i), where h is +1 above cut
-    k of feature f, else -1.
+    """products[f * cuts + k] = sum_i u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
     u is a, or a y if signed, which gives the edges of the stumps. The sum runs over the rows above
     (or below) the cut of stump j; over all rows if j < 0. O(d) per row with u_i != 0: one histogram
@@ -127,8 +126,8 @@ def _stump_products(bins, cuts, a, y, signed, j, above, products):
 
 @jit
 def _entering_voter(edges, chosen):
-    """Index of the largest edge among the voters that are not chosen, -1 if there is none. Of edges
-    equal up to rounding the first wins, whatever the rounding was."""
+    """Voter with the largest edge that is not chosen, -1 if there is none. Edges are compared up to
+    rounding; of equal ones the first wins."""
     largest, scale = -np.inf, 0.0
     for j in range(edges.size):
         scale = max(scale, abs(edges[j]))
@@ -214,8 +213,8 @@ class _Terms(NamedTuple):
 
 
 def _column_generation(pool, edges, terms, masters, max_columns, on_iteration):
-    """Algorithm 1 for CqBoost and MDBoost: the chosen voters (k,), their weights q (k,), and a
-    function from their margins (n,) to the example weights a (n,).
+    """Algorithm 1 for CqBoost and MDBoost: the chosen voters, their weights q, and a function from
+    their margins to the example weights a.
 
     edges are those of all voters at equal example weights, overwritten. The fit stops if
     on_iteration(objective, gap, chosen, q) returns True after a master problem.
@@ -333,8 +332,7 @@ class _RestrictedMaster:
 
 
 class _Program(NamedTuple):
-    """Quadratic program min x'P x / 2 + c'x, low <= x <= high, constraints x = rhs; if at_least,
-    the last constraint is constraints x >= rhs."""
+    """min x'P x / 2 + c'x, low <= x <= high, constraints x = rhs; the last one >= if at_least."""
 
     P: np.ndarray
     c: np.ndarray
@@ -489,8 +487,7 @@ def _feasible_step(program, x, free, count, descent):
 
 @jit(inline="always")
 def _worst_bound(program, x, grad, state, lam, W, least):
-    """Size and index of the bound multiplier that has the wrong sign the most; least and -1 if none
-    does by more than least."""
+    """Largest multiplier of the wrong sign of a bound and its variable, or least and -1."""
     constraints = program.constraints
     worst, entered = least, -1
     for j in range(state.size):
@@ -507,8 +504,7 @@ def _worst_bound(program, x, grad, state, lam, W, least):
 
 @jit(inner=True)
 def _constraint_multipliers(Z, R, W, count, lam):
-    """Set lam[:W] to argmin |Z[R] - lam Z[:W]| over the first count entries, the rest of lam to 0;
-    W <= 2."""
+    """Set lam[:W] to argmin |Z[R] - lam Z[:W]| over count entries, the rest to 0; W <= 2."""
     lam[:] = 0.0
     if W == 0:
         return
@@ -681,8 +677,7 @@ class _Osqp:
         return a if solution is None else np.clip(-self.y[:n], 0.0, cost)
 
     def _run(self, P, c, matrix, low, high, x):
-        """OSQP's x at the first accuracy at which polishing succeeds, or None if it finds no
-        solution; sets self.y to the multipliers."""
+        """OSQP's x (None if it fails), polished if that succeeds; sets the multipliers self.y."""
         solver = self.osqp.OSQP()
         status = self.osqp.SolverStatus
         y = np.zeros(low.size)
@@ -707,8 +702,7 @@ class _Osqp:
         return solution.x if is_valid else None
 
     def _run_in_slices(self, solver, steps):
-        """Run OSQP until it ends or has done the steps, POLL_SECONDS at a time; longer if it comes
-        to no step."""
+        """Run OSQP to its end or its last step, in slices; longer ones if it comes to no step."""
         done, seconds = 0, POLL_SECONDS
         while True:
             solver.update_settings(time_limit=seconds)
@@ -795,8 +789,7 @@ class _InteriorPoint:
         return self.a, self.q
 
     def _factorise(self):
-        """Step 1: residuals of the constraints and Cholesky factor of the normal equations. Return
-        False if the factorisation fails."""
+        """Step 1: residuals and Cholesky factor of the normal equations; False if it fails."""
         from scipy.linalg import cho_factor
 
         A, a, q, u, k = self.A, self.a, self.q, self.u, self.A.shape[1]
@@ -850,8 +843,7 @@ class _InteriorPoint:
         return True
 
     def _direction(self, rhs_a, rhs_r, rhs_u):
-        """Newton steps of a, xi, s, r, q and u for these right-hand sides of the complementarity
-        equations a s, r xi and u q."""
+        """Newton steps of a, xi, s, r, q, u for the right-hand sides of a s, r xi and u q."""
         from scipy.linalg import cho_solve
 
         A, E, F, d, k = self.A, self.E, self.F, self.d, self.A.shape[1]
@@ -930,8 +922,7 @@ class _Pool:
         self.is_even = bool(weight.min() == weight.max())
 
     def figures(self, w, constant, scale):
-        """First and second moment of the margins y (H w) / scale, or y constant / scale if there is
-        a constant; and the margins (n,)."""
+        """First and second moment of the margins y (H w or constant) / scale; the margins."""
         g = self.y * constant if constant else self.margins(w)
         g /= scale
         first = float(np.average(g, weights=self.weight))
@@ -1025,8 +1016,7 @@ class _Stumps(_Pool):
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
     def kinds(self):
-        """Number of the kind of each base voter, (base,): stumps without rows between their cuts
-        are equal and of one kind."""
+        """Index of the kind of each base voter, (base,): stumps with no row between are equal."""
         is_used = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
         is_used[np.arange(self.shape[0]), self.bins] = True
         is_used[:, 0] = True
@@ -1838,8 +1828,7 @@ class _Vote(_Nested):
         return X
 
     def _given_outputs(self, X, members=None):
-        """Outputs from -1 to 1 of voters that are not generated, (n, voters); of those with the
-        indices `members` only, if these are given."""
+        """Outputs from -1 to 1 of given voters, (n, voters); those of `members` only, if any."""
         soft = self.voting == "soft"
         if isinstance(self.voters, (list, tuple)):
             members = range(len(self.voters)) if members is None else members
@@ -1886,8 +1875,7 @@ class _Vote(_Nested):
 
     # The vote.
     def _set_vote(self, pool, chosen, q):
-        """Set the fitted attributes of the vote: the chosen voters with a weight, or the majority
-        if there is none."""
+        """Set the vote: the chosen voters with a weight, or the majority if there is none."""
         chosen = chosen[q > 0]
         self.weights_ = q[q > 0] if chosen.size else np.ones(1)
         self.constant_ = 0.0 if chosen.size else self.majority_
