@@ -132,7 +132,7 @@ KINDS = "stumps", "rbf", "linear-classifiers", "linear-functions", "list"
 
 
 def random_problem(seed):
-    """Method, data and parameters: n 20-500, 1 to 60 features, weights by turns, all voters."""
+    """Method, data and parameters: n 20-250, 1 to 60 features, weights by turns, all voters."""
     rng = np.random.default_rng(seed)
     cls, kind = METHODS[seed % 5], KINDS[seed // 5 % 5]
     n = int(rng.integers(20, 90 if kind != "stumps" else 250))
@@ -140,7 +140,7 @@ def random_problem(seed):
     if kind == "list":
         d = int(rng.integers(5, 20))
     if seed >= 100:
-        n, d = (500, 5) if seed < 105 else (150, 60)
+        n, d = 150, 60
     X = rng.normal(size=(n, d))
     if seed % 7 == 0:
         X = np.round(2 * X)  # ties, also with the cuts
@@ -194,7 +194,7 @@ def wdbc_half():
 
 
 # -- correct: against something that shares no code -----------------------------------------------
-@pytest.mark.parametrize("seed", quick(zip([*range(25), 102]), lambda seed: seed < 25))
+@pytest.mark.parametrize("seed", quick(zip([*range(25), 100]), lambda seed: seed < 25))
 def test_matches_clarabel_on_all_voters(seed):
     cls, X, y, weight, params, spot = random_problem(seed)
     present = np.ones(len(y)) if weight is None else weight
@@ -231,19 +231,6 @@ def test_matches_clarabel_on_all_voters(seed):
     known = np.hstack([H, -H]) if complements or cls is MinCq else H
     for vote in votes.T if not model.constant_ else ():
         assert np.abs(known - vote[:, None]).max(axis=0).min() <= 1e-12
-
-
-@pytest.mark.parametrize("cls", METHODS)
-def test_matches_clarabel_on_1200_stumps(cls):
-    _, X, y, _, _, _ = random_problem(105)
-    assert naive_stumps(X).shape == (150, 600)
-    own = {CqBoost: {"mu": 0.05, "eps": 1e-9}, MinCq: {"mu": 0.03, "eps": 1e-9}}
-    own = own.get(cls, {"D": 10.0} if cls is MDBoost else {"C": 0.05})
-    model = cls(**own).fit(X, y)
-    value = next(iter(own.values()))
-    reference = full_program(cls, value, y, np.ones(150), naive_stumps(X))
-    assert_allclose(model.objective_, reference, rtol=1e-6)
-    assert model.converged_
 
 
 @pytest.mark.parametrize("master", MASTERS)
@@ -858,13 +845,12 @@ def test_the_whole_range_of_mu(master):
     edges = H.T @ y / 50
     best, mean = np.abs(edges).max(), np.abs(edges).mean()
     assert_allclose(CqBoost(mu=best, master=master).fit(X, y).first_moment_, best, rtol=1e-9)
-    found = MinCq(mu=mean * (1 - 1e-12), master=master).fit(X, y)
-    assert_allclose(found.weights_, 1 / H.shape[1], rtol=1e-6)
-    with pytest.raises(ValueError, match=r"CqBoost: mu=0.9 is infeasible.*choose mu in \(0, 0\."):
-        CqBoost(mu=0.9, master=master).fit(X, y)
-    with pytest.raises(ValueError, match=r"MinCq: mu=0.9 is infeasible.*choose mu in \(0, 0\."):
-        MinCq(mu=0.9, master=master).fit(X, y)
-    for cls in (CqBoost, MinCq):  # no mu is feasible
+    model = MinCq(mu=mean * (1 - 1e-12), master=master).fit(X, y)
+    assert_allclose(model.weights_, 1 / H.shape[1], rtol=1e-6)
+    for cls in (CqBoost, MinCq):
+        text = rf"{cls.__name__}: mu=0.9 is infeasible.*choose mu in \(0, 0\."
+        with pytest.raises(ValueError, match=text):
+            cls(mu=0.9, master=master).fit(X, y)
         with pytest.raises(ValueError, match="is infeasible.*pass better voters"):
             cls(mu=0.1, voters="votes").fit(np.ones((8, 2)), np.where(np.arange(8) % 2, 1, -1))
 
@@ -878,9 +864,7 @@ def test_constant_features(cls):
     one, two = cls(**own).fit(X, y), cls(**own).fit(wide, y)
     assert_array_equal(one.decision_function(X), two.decision_function(wide))
     assert_array_equal(one.features_ + 1, two.features_)
-    with pytest.raises(
-        ValueError, match=r"all 2 feature\(s\) are constant, which leaves no stumps"
-    ):
+    with pytest.raises(ValueError, match=r"all 2 feature\(s\) are constant, which leaves no"):
         cls(**own).fit(np.ones((40, 2)), y)
 
 
@@ -900,9 +884,7 @@ def test_no_vote_at_small_C():
     assert LPBoost(C=1.01 / best).fit(X, y).n_columns_ >= 1
     with pytest.warns(ConvergenceWarning, match="majority class -1 is predicted"):  # by weight
         model = LPBoost(C=1e-5).fit(X, y, np.where(y > 0, 1.0, 5.0))
-    assert_allclose(
-        model.first_moment_, (5 * (y < 0) - (y > 0)).sum() / (5 * (y < 0) + (y > 0)).sum()
-    )
+    assert_allclose(model.first_moment_, (5 * (y < 0) - (y > 0)).sum() / (3 - 2 * y).sum())
     with pytest.warns(ConvergenceWarning, match="CGBoost: no voter .*; pass better voters"):
         CGBoost(voters=[Fixed(0, flip=True)]).fit(*blobs(60, 2))
 
