@@ -12,7 +12,6 @@ import numpy as np
 
 from solvers.drm import DRM, NuSVM
 from tests import hard
-from tests.conftest import naive_bootstrap
 
 LONG = np.longdouble
 HELP = ("max_iter", "tol", "scale", "centre", "mu")  # A warning recommends one of these.
@@ -124,11 +123,6 @@ def long_kernel(X, kind, gamma, degree, coef0=1.0):
     return inner if kind == "linear" else (LONG(gamma) * inner + LONG(coef0)) ** degree
 
 
-def drawn(weight, T, boot, seed):
-    """Example weights of every member."""
-    return naive_bootstrap(weight, T, seed) if boot else np.repeat(weight[None], T, axis=0)
-
-
 def best_rho(margins, share, total):
     """Root rho of sum_i share_i (rho - margin_i)_+ = total, from the sorted margins."""
     order = np.argsort(margins)
@@ -196,7 +190,7 @@ def fitted(problem, tol):
         size = np.sqrt((X**2).sum(axis=1))
         given = (X @ X.T) / np.outer(size, size)
     text, seconds = hard.fit(model, given, y, weight)
-    counts = drawn(weight, T, boot, 3)
+    counts = hard.example_weights(weight, T, boot, 3)
     K = long_kernel(given, model.kernel, getattr(model, "gamma_", None), model.degree)
     numbers = given, y, counts, model.nu, mu if T > 1 else 0.0, K
     return model, text, seconds, numbers

@@ -12,7 +12,6 @@ import numpy as np
 
 from solvers.exrm import ExRM
 from tests import hard
-from tests.conftest import naive_bootstrap
 
 FAMILIES = (
     "plain", "scales", "offsets", "lam", "wide", "square", "lonely", "duplicates", "weights",
@@ -72,14 +71,6 @@ def make(name):
     return X, y, weight, params
 
 
-def counts_of(model, n, weight):
-    """Example weights of each member, (T, n), in the documented order of draws."""
-    weight = np.ones(n) if weight is None else weight
-    if model.sampling is None:
-        return np.repeat(weight[None], model.n_estimators, axis=0)
-    return naive_bootstrap(weight, model.n_estimators, model.random_state)
-
-
 def exact_objective(X, y, counts, model, W, b):
     """The problem of the paper in long double; W is (T, d)."""
     X, y, W, b, counts = (np.asarray(a, np.longdouble) for a in (X, y, W, b, counts))
@@ -125,7 +116,8 @@ def check(name):
     model = ExRM(**params)
     text, seconds = hard.fit(model, X, y, weight)
     rows = model._features(X) if model.kernel == "rbf" else X
-    counts = counts_of(model, len(y), weight)
+    weight = np.ones(len(y)) if weight is None else weight
+    counts = hard.example_weights(weight, model.n_estimators, model.sampling, model.random_state)
     mine = exact_objective(rows, y, counts, model, model.coef_, model.intercept_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
