@@ -1749,7 +1749,7 @@ class _Vote(_Nested):
         reason = self._no_bound()
         bound = math.nan if reason else self.pac_bayes_bound()
         return {
-            "voters taken in": self.n_generated_,
+            "voters generated": self.n_generated_,
             "with weight": self.n_columns_,
             "C-bound": self.c_bound(),
             "PAC-Bayes bound" + (f" ({reason})" if reason else ""): bound,
@@ -1966,7 +1966,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     ----------
     weights_ (members,) : weight of each voter in the vote, > 0
     n_columns_, n_generated_, n_voters_ : voters with a weight that counts (above 1e-6 of the sum),
-        taken in, in the pool
+        generated, in the pool
     objective_, dual_value_, residual_ : value of the problem, proven lower bound over all voters,
         their distance / max(1, |objective_|)
     n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective of each iteration
