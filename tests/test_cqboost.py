@@ -736,7 +736,11 @@ def test_bound_holds_on_test_rows(name):
 def test_the_bound_can_be_far_below_one():
     X, y = blobs(20_000, 1, distance=6.0)
     model = CqBoost(mu=0.9, master="active-set").fit(X, y, independent_voters=True)
-    assert model.c_bound() < 0.01 and model.pac_bayes_bound() < 0.2
+    assert model.c_bound() < 0.01
+    KL = model.weights_ @ np.log(model.weights_ * model.n_voters_)
+    _, inverted, twice = naive_bounds(model.margins(X, y), KL, 0.05)
+    assert inverted < 0.1 < twice
+    assert_allclose(model.pac_bayes_bound(), inverted, rtol=1e-9)
     assert model.pac_bayes_bound(0.5) < model.pac_bayes_bound(0.05)
 
 
@@ -1131,6 +1135,16 @@ def test_mincq_takes_the_optimum_of_least_norm(master):
     other = MinCq(mu=0.1, voters="votes", master=master).fit(H[:, order], y)
     new = np.where(rng.random((50, 150)) < 0.5, 1.0, -1.0)
     assert_allclose(other.decision_function(new[:, order]), model.decision_function(new), atol=1e-7)
+
+
+@uncompiled
+def test_balanced_is_the_nearest_point():
+    rng = np.random.default_rng(0)
+    first, x = rng.normal(size=40), rng.uniform(-0.5, 0.5, size=40)
+    x[0] = 1.0  # at its bound: it stays
+    free = np.where(np.arange(40) > 0, first, 0.0)
+    near = MinCq._balanced(x, first, (first * x).mean() + 1e-3)
+    assert_allclose(near, x + 40e-3 / (free @ free) * free, atol=1e-12)
 
 
 @pytest.mark.parametrize("master", MASTERS)
