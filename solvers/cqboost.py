@@ -11,16 +11,16 @@ Problem   Voters h_j(x) in [-1, 1] get weights q_j. With A_ij = y_i h_j(x_i) the
           problem, the dual and the pricing rule of each stand together above its class.
 Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the master), get example
           weights a from it, add the voter with the largest edge A_j'a, repeat. A row of A'A for
-          all voters costs one histogram of the binned data, O(n d); with these rows voters are
-          priced without a look at the examples. Masters: an active-set method, or OSQP before it.
+          all voters costs one histogram of the binned data, O(n d); with it voters are priced
+          without a pass over the examples. Masters: an active-set method, or OSQP before it.
           MinCq: the primal-dual active set on all voters at once, cubic in their number.
           LPBoost, CGBoost: an interior-point method on all voters at once; for LPBoost HiGHS then
           finds a vertex among the voters that have weight.
           In each the edges of ALL voters bound the optimum from below, and the fit stops on that
           certified gap. A sample weight of 2 is the row twice.
-          Of the rows CqBoost, MDBoost and MinCq over stumps need sums only: threads (n_jobs) share
-          them, and blocks of rows may stay in files or on other machines, fit(blocks). Where the
-          weights are whole numbers no bit of the vote depends on how the rows are cut.
+          CqBoost, MDBoost and MinCq over stumps need only sums over rows, which threads (n_jobs)
+          and row blocks, fit(blocks), compute. If the weights are whole numbers, no bit of the vote
+          depends on the blocks.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
           Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
@@ -28,9 +28,9 @@ Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization App
           Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          Where MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
-          guarantee of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN where the
-          voters may depend on the rows.
+          If MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
+          bound of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN if the voters
+          may depend on the rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -88,8 +88,7 @@ def jit(function=None, inner=False, **options):
 # -- edges and pricing ----------------------------------------------------------------------------
 @jit(nogil=True)
 def _stump_products(bins, cuts, a, y, signed, j, above, products):
-    """Fill products (d * cuts,): products[f * cuts + k] = sum_i u_i h(x_i), where h is +1 above cut
-    k of feature f, else -1.
+    """products[f * cuts + k] = sum_i u_i h(x_i), h = +1 above cut k of feature f, else -1.
 
     u is a, or a y if signed, which gives the edges of the stumps. The sum runs over the rows above
     (or below) the cut of stump j; over all rows if j < 0. O(d) per row with u_i != 0: one histogram
@@ -114,8 +113,8 @@ def _stump_products(bins, cuts, a, y, signed, j, above, products):
 
 @jit
 def _entering_voter(edges, chosen):
-    """Index of the largest edge among the voters that are not chosen, -1 if there is none. Of edges
-    equal up to rounding the first wins, whatever the rounding was."""
+    """Voter with the largest edge that is not chosen, -1 if there is none. Edges are compared up to
+    rounding; of equal ones the first wins."""
     largest, scale = -np.inf, 0.0
     for j in range(edges.size):
         scale = max(scale, abs(edges[j]))
@@ -201,8 +200,8 @@ class _Terms(NamedTuple):
 
 
 def _column_generation(pool, edges, terms, masters, max_columns, on_iteration):
-    """Algorithm 1 for CqBoost and MDBoost: the chosen voters (k,), their weights q (k,), and a
-    function from their margins (n,) to the example weights a (n,).
+    """Algorithm 1 for CqBoost and MDBoost: the chosen voters, their weights q, and a function from
+    their margins to the example weights a.
 
     edges are those of all voters at equal example weights, overwritten. The fit stops if
     on_iteration(objective, gap, chosen, q) returns True after a master problem.
@@ -320,8 +319,7 @@ class _RestrictedMaster:
 
 
 class _Program(NamedTuple):
-    """Quadratic program min x'P x / 2 + c'x, low <= x <= high, constraints x = rhs; if at_least,
-    the last constraint is constraints x >= rhs."""
+    """min x'P x / 2 + c'x, low <= x <= high, constraints x = rhs; the last one >= if at_least."""
 
     P: np.ndarray
     c: np.ndarray
@@ -476,8 +474,7 @@ def _feasible_step(program, x, free, count, descent):
 
 @jit(inline="always")
 def _worst_bound(program, x, grad, state, lam, W, least):
-    """Size and index of the bound multiplier that has the wrong sign the most; least and -1 if none
-    does by more than least."""
+    """Largest multiplier of the wrong sign of a bound and its variable, or least and -1."""
     constraints = program.constraints
     worst, entered = least, -1
     for j in range(state.size):
@@ -494,8 +491,7 @@ def _worst_bound(program, x, grad, state, lam, W, least):
 
 @jit(inner=True)
 def _constraint_multipliers(Z, R, W, count, lam):
-    """Set lam[:W] to argmin |Z[R] - lam Z[:W]| over the first count entries, the rest of lam to 0;
-    W <= 2."""
+    """Set lam[:W] to argmin |Z[R] - lam Z[:W]| over count entries, the rest to 0; W <= 2."""
     lam[:] = 0.0
     if W == 0:
         return
@@ -668,8 +664,7 @@ class _Osqp:
         return a if solution is None else np.clip(-self.y[:n], 0.0, cost)
 
     def _run(self, P, c, matrix, low, high, x):
-        """OSQP's x at the first accuracy at which polishing succeeds, or None if it finds no
-        solution; sets self.y to the multipliers."""
+        """OSQP's x (None if it fails), polished if that succeeds; sets the multipliers self.y."""
         solver = self.osqp.OSQP()
         status = self.osqp.SolverStatus
         y = np.zeros(low.size)
@@ -694,8 +689,7 @@ class _Osqp:
         return solution.x if is_valid else None
 
     def _run_in_slices(self, solver, steps):
-        """Run OSQP until it ends or has done the steps, POLL_SECONDS at a time; longer if it comes
-        to no step."""
+        """Run OSQP to its end or its last step, in slices; longer ones if it comes to no step."""
         done, seconds = 0, POLL_SECONDS
         while True:
             solver.update_settings(time_limit=seconds)
@@ -782,8 +776,7 @@ class _InteriorPoint:
         return self.a, self.q
 
     def _factorise(self):
-        """Step 1: residuals of the constraints and Cholesky factor of the normal equations. Return
-        False if the factorisation fails."""
+        """Step 1: residuals and Cholesky factor of the normal equations; False if it fails."""
         from scipy.linalg import cho_factor
 
         A, a, q, u, k = self.A, self.a, self.q, self.u, self.A.shape[1]
@@ -837,8 +830,7 @@ class _InteriorPoint:
         return True
 
     def _direction(self, rhs_a, rhs_r, rhs_u):
-        """Newton steps of a, xi, s, r, q and u for these right-hand sides of the complementarity
-        equations a s, r xi and u q."""
+        """Newton steps of a, xi, s, r, q, u for the right-hand sides of a s, r xi and u q."""
         from scipy.linalg import cho_solve
 
         A, E, F, d, k = self.A, self.E, self.F, self.d, self.A.shape[1]
@@ -917,8 +909,7 @@ class _Pool:
         self.is_even = bool(weight.min() == weight.max())
 
     def figures(self, w, constant, scale):
-        """First and second moment of the margins y (H w) / scale, or y constant / scale if there is
-        a constant; and the margins (n,)."""
+        """First and second moment of the margins y (H w or constant) / scale; the margins."""
         g = self.y * constant if constant else self.margins(w)
         g /= scale
         first = float(np.average(g, weights=self.weight))
@@ -1012,8 +1003,7 @@ class _Stumps(_Pool):
         return np.where(self.bins.T[features] > cuts[:, None], 1.0, -1.0)
 
     def kinds(self):
-        """Number of the kind of each base voter, (base,): stumps without rows between their cuts
-        are equal and of one kind."""
+        """Index of the kind of each base voter, (base,): stumps with no row between are equal."""
         is_used = np.zeros((self.shape[0], self.shape[1] + 1), np.bool_)
         is_used[np.arange(self.shape[0]), self.bins] = True
         is_used[:, 0] = True
@@ -1697,7 +1687,7 @@ class _Vote(_Nested):
         reason = self._no_bound()
         bound = math.nan if reason else self.pac_bayes_bound()
         return {
-            "voters taken in": self.n_generated_,
+            "voters generated": self.n_generated_,
             "with weight": self.n_columns_,
             "C-bound": self.c_bound(),
             "PAC-Bayes bound" + (f" ({reason})" if reason else ""): bound,
@@ -1776,8 +1766,7 @@ class _Vote(_Nested):
         return X
 
     def _given_outputs(self, X, members=None):
-        """Outputs from -1 to 1 of voters that are not generated, (n, voters); of those with the
-        indices `members` only, if these are given."""
+        """Outputs from -1 to 1 of given voters, (n, voters); those of `members` only, if any."""
         soft = self.voting == "soft"
         if isinstance(self.voters, (list, tuple)):
             members = range(len(self.voters)) if members is None else members
@@ -1824,8 +1813,7 @@ class _Vote(_Nested):
 
     # The vote.
     def _set_vote(self, pool, chosen, q):
-        """Set the fitted attributes of the vote: the chosen voters with a weight, or the majority
-        if there is none."""
+        """Set the vote: the chosen voters with a weight, or the majority if there is none."""
         chosen = chosen[q > 0]
         self.weights_ = q[q > 0] if chosen.size else np.ones(1)
         self.constant_ = 0.0 if chosen.size else self.majority_
@@ -1918,7 +1906,7 @@ class_weight, n_jobs, verbose, callback : as in _Vote
     ----------
     weights_ (members,) : weight of each voter in the vote, > 0
     n_columns_, n_generated_, n_voters_ : voters with a weight that counts (above 1e-6 of the sum),
-        taken in, in the pool
+        generated, in the pool
     objective_, dual_value_, residual_ : value of the problem, proven lower bound over all voters,
         their distance / max(1, |objective_|)
     n_iter_, converged_, trace_ : iterations, residual_ <= eps, objective of each iteration

@@ -4,6 +4,10 @@ import time
 import warnings
 from typing import NamedTuple
 
+import numpy as np
+
+from tests.conftest import naive_bootstrap
+
 
 class Record(NamedTuple):
     """Claims of a fit, and the truth in long double."""
@@ -22,6 +26,11 @@ class Record(NamedTuple):
     def honest(self):
         """True if the certificate holds, or if there is none and a warning names a remedy."""
         return self.is_true if self.converged else self.has_advice
+
+
+def example_weights(weight, T, is_sampled, seed):
+    """Example weights of each of T members, (T, n), in the documented order of draws."""
+    return naive_bootstrap(weight, T, seed) if is_sampled else np.repeat(weight[None], T, axis=0)
 
 
 def fit(model, *args):

@@ -1,8 +1,8 @@
 """Hard problems for DRM and NuSVM: python -m tests.hard_drm fits them all and checks each claim.
 
-A record says what a fit claims and what holds: the gap between the objective at the fitted members
-and the lower bound that `alpha_` gives, both computed here in long double from the data and the
-fitted attributes. Any feasible point of the dual gives a lower bound, however it was found.
+The true gap is between the objective at the fitted members and the lower bound that `alpha_` gives,
+both computed here in long double from the data and the fitted attributes. Any feasible point of the
+dual gives a lower bound, however it was found.
 """
 
 import sys
@@ -12,7 +12,6 @@ import numpy as np
 
 from solvers.drm import DRM, NuSVM
 from tests import hard
-from tests.conftest import naive_bootstrap
 
 LONG = np.longdouble
 HELP = ("max_iter", "tol", "scale", "centre", "mu")  # A warning recommends one of these.
@@ -27,11 +26,15 @@ class Problem(NamedTuple):
 
 
 def problems():
-    """All of them, always the same."""
+    """All problems, in a fixed order."""
     out = []
 
     def add(name, data=None, **params):
         out.append(Problem(name, {"seed": len(out)} | (data or {}), params))
+
+    def add_both(name, data, T, **params):
+        add(name, data, T=1, **params)
+        add(f"{name}, own samples", data, T=T, boot=1, **params)
 
     kernels = {
         "rbf": {"gamma": "mean_distance"},
@@ -43,28 +46,22 @@ def problems():
         for offset in (0.0, 1e4, 1e6, 1e8):
             if name == "poly2" and offset > 1e4:
                 continue  # the values of such a kernel are of size 1e32 and more
-            add(f"offset {offset:g}, {name}", {"offset": offset}, T=1, **kind)
-            add(f"offset {offset:g}, {name}, own samples", {"offset": offset}, T=4, boot=1, **kind)
+            add_both(f"offset {offset:g}, {name}", {"offset": offset}, 4, **kind)
         for spread in ((-6, 6), (-6, 0), (0, 6)):
-            scales = {"scales": spread}
-            add(f"columns 1e{spread[0]}..1e{spread[1]}, {name}", scales, T=1, **kind)
-            add(f"columns 1e{spread[0]}..1e{spread[1]}, {name}, own samples", scales,
-                T=5, boot=1, mu=1e-3, **kind)  # fmt: skip
+            title = f"columns 1e{spread[0]}..1e{spread[1]}, {name}"
+            add_both(title, {"scales": spread}, 5, mu=1e-3, **kind)
         for nu in (1e-8, 1e-5, 1e-3, 1e1, 1e5, 1e8):
-            add(f"nu {nu:g}, {name}", T=1, nu=nu, **kind)
-            add(f"nu {nu:g}, {name}, own samples", T=3, boot=1, nu=nu, **kind)
+            add_both(f"nu {nu:g}, {name}", {}, 3, nu=nu, **kind)
         for mu in (0.0, 1e-9, 1e-4, 1e-1, 1e2, 1e6):
             add(f"mu {mu:g}, {name}, own samples", T=6, boot=1, mu=mu, **kind)
         add(f"mu 1e-2, {name}, equal samples", T=21, mu=1e-2, **kind)
         for n, d in ((12, 300), (40, 40), (41, 39)):
-            add(f"{n} x {d}, {name}", {"n": n, "d": d}, T=1, **kind)
-            add(f"{n} x {d}, {name}, own samples", {"n": n, "d": d}, T=4, boot=1, **kind)
+            add_both(f"{n} x {d}, {name}", {"n": n, "d": d}, 4, **kind)
         add(f"one positive row, {name}", {"single": True}, T=1, **kind)
         add(f"one positive row, {name}, 5 equal", {"single": True}, T=5, mu=1e-3, **kind)
         add(f"every row twice, {name}", {"twice": True}, T=1, nu=0.1, **kind)
         add(f"every row with both labels, {name}", {"both": True}, T=3, boot=1, **kind)
-        add(f"weights over 24 decades, {name}", {"weights": 24}, T=1, **kind)
-        add(f"weights over 24 decades, {name}, own samples", {"weights": 24}, T=3, boot=1, **kind)
+        add_both(f"weights over 24 decades, {name}", {"weights": 24}, 3, **kind)
         add(f"50 members, {name}", T=50, boot=1, mu=1e-3, **kind)
     for gamma in (1e-12, 1e-6, 1.0, 1e4, 1e8, 1e16):
         add(f"rbf, gamma {gamma:g}", T=1, gamma=gamma)
@@ -126,13 +123,8 @@ def long_kernel(X, kind, gamma, degree, coef0=1.0):
     return inner if kind == "linear" else (LONG(gamma) * inner + LONG(coef0)) ** degree
 
 
-def drawn(weight, T, boot, seed):
-    """Example weights of every member."""
-    return naive_bootstrap(weight, T, seed) if boot else np.repeat(weight[None], T, axis=0)
-
-
 def best_rho(margins, share, total):
-    """Where sum_i share_i (rho - margin_i)_+ = total, from the sorted margins."""
+    """Root rho of sum_i share_i (rho - margin_i)_+ = total, from the sorted margins."""
     order = np.argsort(margins)
     m, v = margins[order], np.cumsum(share[order])
     sums = np.cumsum(share[order] * m)
@@ -150,27 +142,16 @@ def truth(model, X, y, counts, nu, mu, K):
     share = counts.astype(LONG)
     share = 2 * share / share.sum(axis=1)[:, None] / T  # of half a squared slack
     if hasattr(model, "coef_"):
-        phi = np.column_stack((X, np.ones(len(X)))).astype(LONG)
+        basis = np.column_stack((X, np.ones(len(X)))).astype(LONG)
         w = np.column_stack((model.coef_, model.intercept_)).astype(LONG)
-
-        def inner(p, q):
-            return p @ q.T
-
-        def combine(a):
-            return (a * y) @ phi
-
-        scores = w @ phi.T
+        metric = np.eye(w.shape[1], dtype=LONG)
     else:
-        K = K + LONG(1)
-        w = model.dual_coef_.astype(LONG)
+        w, basis, metric = model.dual_coef_.astype(LONG), np.eye(len(X), dtype=LONG), K + LONG(1)
 
-        def inner(p, q):
-            return p @ K @ q.T
+    def inner(p, q):
+        return p @ metric @ q.T
 
-        def combine(a):
-            return a * y
-
-        scores = w @ K
+    scores = inner(w, basis)
     scale = 1 / np.sqrt(np.maximum(inner(w, w).diagonal(), 1))
     assert scale.min() > 1 - 1e-7, "a member is outside the unit ball"
     w, margins = w * scale[:, None], y * scores * scale[:, None]
@@ -183,20 +164,21 @@ def truth(model, X, y, counts, nu, mu, K):
     assert abs(a.sum(axis=1) * T / nu - 1).max() < 1e-9, "alpha_ is not feasible"
     a *= (nu / T / a.sum(axis=1))[:, None]
     slope = 2 * mu * ((T - 2) * w + w.sum(axis=0)) if T > 1 else 0 * w
-    rest = combine(a) - slope
+    weighted_sum = (a * y) @ basis
+    rest = weighted_sum - slope
     norms = np.sqrt(np.maximum(inner(rest, rest).diagonal(), 0))
     slack = (a**2 / np.where(share > 0, 2 * share, 1)).sum()
     bound = -slack - penalty - norms.sum()  # the penalty is above its tangent
     d = model.lambda_.astype(LONG) + (mu * (T - 2) if T > 1 else 0)
     if d.min() > 0:  # least over all w, with multipliers for the balls
-        U = inner(combine(a), combine(a)) / np.outer(d, d)
+        U = inner(weighted_sum, weighted_sum) / np.outer(d, d)
         least = (U.diagonal() * d).sum() - mu * U.sum() / (1 + mu * (1 / d).sum())
         bound = max(bound, -slack - least / 4 - model.lambda_.astype(LONG).sum())
     return value, bound
 
 
 def fitted(problem, tol):
-    """The model, what it warned of, the seconds, and the problem in numbers."""
+    """Fitted model, its warnings, the seconds, and the problem in numbers."""
     params = dict(problem.params)
     T, boot = params.pop("T"), params.pop("boot", 0)
     X, y, weight = make(**problem.data)
@@ -208,7 +190,7 @@ def fitted(problem, tol):
         size = np.sqrt((X**2).sum(axis=1))
         given = (X @ X.T) / np.outer(size, size)
     text, seconds = hard.fit(model, given, y, weight)
-    counts = drawn(weight, T, boot, 3)
+    counts = hard.example_weights(weight, T, boot, 3)
     K = long_kernel(given, model.kernel, getattr(model, "gamma_", None), model.degree)
     numbers = given, y, counts, model.nu, mu if T > 1 else 0.0, K
     return model, text, seconds, numbers

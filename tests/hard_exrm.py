@@ -12,7 +12,6 @@ import numpy as np
 
 from solvers.exrm import ExRM
 from tests import hard
-from tests.conftest import naive_bootstrap
 
 FAMILIES = (
     "plain", "scales", "offsets", "lam", "wide", "square", "lonely", "duplicates", "weights",
@@ -66,24 +65,10 @@ def make(name):
         p = float(rng.choice([1.0, 1.001, 1.05, 1.2, 1.9, 2.1, 5.0, 10.0, 50.0]))
     elif family == "beta":
         beta = float(10 ** rng.uniform(-3, 3))
-    params = {
-        "n_estimators": T,
-        "p": p,
-        "lam": lam,
-        "beta": beta,
-        "sampling": [None, "bootstrap"][seed % 2],
-        "kernel": "rbf" if family == "rbf" else "linear",
-        "random_state": seed,
-    }
+    params = dict(n_estimators=T, p=p, lam=lam, beta=beta, random_state=seed)
+    params["sampling"] = [None, "bootstrap"][seed % 2]
+    params["kernel"] = "rbf" if family == "rbf" else "linear"
     return X, y, weight, params
-
-
-def counts_of(model, n, weight):
-    """Example weights of each member, (T, n), in the documented order of draws."""
-    weight = np.ones(n) if weight is None else weight
-    if model.sampling is None:
-        return np.repeat(weight[None], model.n_estimators, axis=0)
-    return naive_bootstrap(weight, model.n_estimators, model.random_state)
 
 
 def exact_objective(X, y, counts, model, W, b):
@@ -131,7 +116,8 @@ def check(name):
     model = ExRM(**params)
     text, seconds = hard.fit(model, X, y, weight)
     rows = model._features(X) if model.kernel == "rbf" else X
-    counts = counts_of(model, len(y), weight)
+    weight = np.ones(len(y)) if weight is None else weight
+    counts = hard.example_weights(weight, model.n_estimators, model.sampling, model.random_state)
     mine = exact_objective(rows, y, counts, model, model.coef_, model.intercept_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
