@@ -66,7 +66,6 @@ from contextlib import suppress
 from functools import cache, wraps
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 EPS = 2.0**-52  # Rounding of one operation. No gap is claimed below EPS * objective.
 VANISHING = 1e-300  # Smaller numbers count as zero.
@@ -304,6 +303,8 @@ def _platt_gap(q, Phi, target, w, objective):
 # -- calibration: the isotonic function -----------------------------------------------------------
 def _isotonic(f, positive, w, report):
     """Corners (thresholds, values) of the increasing function of least squares, linear between."""
+    from scipy.optimize import isotonic_regression  # It takes a second to load.
+
     w = w / w.sum()
     used = w > VANISHING
     f, positive, w = f[used], positive[used], w[used]
