@@ -460,6 +460,7 @@ def test_seeds_of_all_kinds():
         assert_array_equal(one, two)
     assert (codes[0] != codes[2]).any() and (codes[2] != codes[4]).any()
     assert_array_equal(codes[0], random_code(6, 8, np.random.default_rng(3)))
+    assert ECOC().fit(X, y).code_.shape == (6, 26)  # 10 log2 6, rounded up
     generator = np.random.default_rng(0)
     again = [ECOC(n_columns=8, random_state=generator).fit(X, y).code_ for _ in range(2)]
     assert (again[0] != again[1]).any()
