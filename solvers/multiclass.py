@@ -118,11 +118,8 @@ def _least_squares(X, targets, weight, l2):
     """
     # Step 1: centred rows Z of unit variance.
     w = weight / weight.sum()
-    mean = w @ X
     level = w @ targets
-    Z = X - mean
-    deviations = _deviations(X, Z, mean, w)
-    Z /= deviations
+    Z, mean, deviations = _standardise(X, w)
 
     # Step 2: the normal equations of all columns.
     ZW = Z.T * w
@@ -148,20 +145,23 @@ def _least_squares(X, targets, weight, l2):
 ROWS = 2048  # Rows per product, whose squares fit into the cache.
 
 
-def _deviations(X, C, mean, w):
-    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+def _standardise(X, w):
+    """X (n, d) minus its means, over its standard deviations; means; deviations; w of sum 1.
 
-    It is inf for constant columns: divided by it, they count for nothing.
+    The deviation of a constant column is inf: the column counts for nothing.
     """
+    mean = w @ X
+    Z = X - mean
     starts = range(0, len(w), ROWS)
-    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ Z[i : i + ROWS] ** 2 for i in starts))
     is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
     for j in np.flatnonzero(is_doubtful):
-        x, c = X[w > 0, j], C[w > 0, j]
-        size = np.abs(c).max()  # Squares of small numbers would be 0.
+        x, z = X[w > 0, j], Z[w > 0, j]
+        size = np.abs(z).max()  # Squares of small numbers would be 0.
         is_constant = size < VANISHING or (x == x[0]).all()
-        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return deviations
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (z / size) ** 2)
+    Z /= deviations
+    return Z, mean, deviations
 
 
 # <<< shared: numbers
