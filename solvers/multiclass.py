@@ -23,8 +23,7 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 1.3; 
           "Solving Multiclass Learning Problems via Error-Correcting Output Codes", JAIR 1995;
           Allwein, Schapire, Singer, "Reducing Multiclass to Binary", JMLR 2000 (loss-based
           decoding); Rifkin, Klautau, "In Defense of One-Vs-All Classification", JMLR 2004.
-Departs   Random columns are never repeated, also not as complements: equal columns would make equal
-          errors.
+Departs   Random columns are neither equal nor complements, whose classifiers make equal errors.
 Symbols   paper     here      meaning                         shape
           M         code_     the code, one word per class    (K, L)
           f_l(x)    votes     outputs of the classifiers      (n, L)
@@ -112,10 +111,7 @@ def decode(outputs, code, how="hinge"):
 
 # -- the built-in base ----------------------------------------------------------------------------
 def _least_squares(X, targets, weight, l2):
-    """Ridge regression on each column of targets (n, L).
-
-    Returns coefficients (L, d), intercepts, objectives and gaps, (L,) each.
-    """
+    """Ridge regressions on targets (n, L): coefficients (L, d), intercepts, objectives, gaps."""
     # Step 1: centred rows Z of unit variance.
     w = weight / weight.sum()
     level = w @ targets
@@ -654,12 +650,9 @@ class _Coded(_Nested):
         return is_valid and self.predict(np.zeros((1, d))).shape == (1,)
 
     def _train_built_in(self, X, targets, weight, sample_weight):
-        """Yield (coefficients, intercept), objective and residual of each column of targets.
-
-        All columns are solved together if none has zeros.
-        """
+        """Yield (coefficients, intercept), objective and residual of each column of targets."""
         L = targets.shape[1]
-        dense = (targets != 0).all()
+        dense = (targets != 0).all()  # All columns are then solved together.
         for columns in [slice(0, L)] if dense else [slice(k, k + 1) for k in range(L)]:
             rows = slice(None) if dense else (targets[:, columns] != 0).ravel()
             signs = targets[rows, columns].astype(np.float64)
