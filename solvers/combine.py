@@ -66,7 +66,6 @@ from contextlib import suppress
 from functools import cache, wraps
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 EPS = 2.0**-52  # Rounding of one operation. No gap is claimed below EPS * objective.
 VANISHING = 1e-300  # Smaller numbers count as zero.
@@ -304,6 +303,8 @@ def _platt_gap(q, Phi, target, w, objective):
 # -- calibration: the isotonic function -----------------------------------------------------------
 def _isotonic(f, positive, w, report):
     """Corners (thresholds, values) of the increasing function of least squares, linear between."""
+    from scipy.optimize import isotonic_regression  # It takes a second to load.
+
     w = w / w.sum()
     used = w > VANISHING
     f, positive, w = f[used], positive[used], w[used]
@@ -739,20 +740,23 @@ def fit_member(member, X, y, weight=None, instead="leave out sample_weight and c
 ROWS = 2048  # Rows per product, whose squares fit into the cache.
 
 
-def _deviations(X, C, mean, w):
-    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+def _standardise(X, w):
+    """X (n, d) minus its means, over its standard deviations; means; deviations; w of sum 1.
 
-    It is inf for constant columns: divided by it, they count for nothing.
+    The deviation of a constant column is inf: the column counts for nothing.
     """
+    mean = w @ X
+    Z = X - mean
     starts = range(0, len(w), ROWS)
-    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ Z[i : i + ROWS] ** 2 for i in starts))
     is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
     for j in np.flatnonzero(is_doubtful):
-        x, c = X[w > 0, j], C[w > 0, j]
-        size = np.abs(c).max()  # Squares of small numbers would be 0.
+        x, z = X[w > 0, j], Z[w > 0, j]
+        size = np.abs(z).max()  # Squares of small numbers would be 0.
         is_constant = size < VANISHING or (x == x[0]).all()
-        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return deviations
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (z / size) ** 2)
+    Z /= deviations
+    return Z, mean, deviations
 
 
 # <<< shared: numbers
@@ -765,11 +769,8 @@ SMOOTH = 1e-9  # Fraction of the largest variance that is added to all variances
 
 def _lines(X, targets, w):
     """Least squares for targets (n, K), weights w of sum 1: coefficients, intercept, (K, d + 1)."""
-    mean = w @ X
+    Z, mean, deviations = _standardise(X, w)
     level = w @ targets
-    Z = X - mean
-    deviations = _deviations(X, Z, mean, w)
-    Z /= deviations
     ZW = Z.T * w
     H = ZW @ Z + PENALTY * np.eye(len(mean))
     coef = np.linalg.solve(H, ZW @ (targets - level)).T / deviations
@@ -845,8 +846,7 @@ class _Bayes(_BuiltInClassifier):
     _pooled = False
 
     def _learn_classes(self, X, onehot, w):
-        mean = w @ X
-        deviations = _deviations(X, X - mean, mean, w)
+        deviations = _standardise(X, w)[2]
         largest = deviations[np.isfinite(deviations)].max(initial=0.0)
         unit, floor = (largest, SMOOTH) if largest > 0 else (1.0, 1.0)
 
@@ -911,10 +911,7 @@ class _Parabola(_Line):
     _per_feature = 4
 
     def _learn(self, X, y, w):
-        mean = w @ X
-        Z = X - mean
-        deviations = _deviations(X, Z, mean, w)
-        Z /= deviations
+        Z, mean, deviations = _standardise(X, w)
         line = super()._learn(np.hstack([Z, Z * Z]), y, w)
         return np.concatenate([mean, 1.0 / deviations, line])
 

@@ -23,8 +23,7 @@ Reference Zhang, "Ensemble learning" (a chapter of lecture notes), section 1.3; 
           "Solving Multiclass Learning Problems via Error-Correcting Output Codes", JAIR 1995;
           Allwein, Schapire, Singer, "Reducing Multiclass to Binary", JMLR 2000 (loss-based
           decoding); Rifkin, Klautau, "In Defense of One-Vs-All Classification", JMLR 2004.
-Departs   Random columns are never repeated, also not as complements: equal columns would make equal
-          errors.
+Departs   Random columns are neither equal nor complements, whose classifiers make equal errors.
 Symbols   paper     here      meaning                         shape
           M         code_     the code, one word per class    (K, L)
           f_l(x)    votes     outputs of the classifiers      (n, L)
@@ -112,17 +111,11 @@ def decode(outputs, code, how="hinge"):
 
 # -- the built-in base ----------------------------------------------------------------------------
 def _least_squares(X, targets, weight, l2):
-    """Ridge regression on each column of targets (n, L).
-
-    Returns coefficients (L, d), intercepts, objectives and gaps, (L,) each.
-    """
+    """Ridge regressions on targets (n, L): coefficients (L, d), intercepts, objectives, gaps."""
     # Step 1: centred rows Z of unit variance.
     w = weight / weight.sum()
-    mean = w @ X
     level = w @ targets
-    Z = X - mean
-    deviations = _deviations(X, Z, mean, w)
-    Z /= deviations
+    Z, mean, deviations = _standardise(X, w)
 
     # Step 2: the normal equations of all columns.
     ZW = Z.T * w
@@ -148,20 +141,23 @@ def _least_squares(X, targets, weight, l2):
 ROWS = 2048  # Rows per product, whose squares fit into the cache.
 
 
-def _deviations(X, C, mean, w):
-    """Standard deviations (d,) of X from its means and its centred form C, weights w of sum 1.
+def _standardise(X, w):
+    """X (n, d) minus its means, over its standard deviations; means; deviations; w of sum 1.
 
-    It is inf for constant columns: divided by it, they count for nothing.
+    The deviation of a constant column is inf: the column counts for nothing.
     """
+    mean = w @ X
+    Z = X - mean
     starts = range(0, len(w), ROWS)
-    deviations = np.sqrt(sum(w[i : i + ROWS] @ C[i : i + ROWS] ** 2 for i in starts))
+    deviations = np.sqrt(sum(w[i : i + ROWS] @ Z[i : i + ROWS] ** 2 for i in starts))
     is_doubtful = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
     for j in np.flatnonzero(is_doubtful):
-        x, c = X[w > 0, j], C[w > 0, j]
-        size = np.abs(c).max()  # Squares of small numbers would be 0.
+        x, z = X[w > 0, j], Z[w > 0, j]
+        size = np.abs(z).max()  # Squares of small numbers would be 0.
         is_constant = size < VANISHING or (x == x[0]).all()
-        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return deviations
+        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (z / size) ** 2)
+    Z /= deviations
+    return Z, mean, deviations
 
 
 # <<< shared: numbers
@@ -605,12 +601,9 @@ class _Coded(_Nested):
         return is_valid and self.predict(np.zeros((1, d))).shape == (1,)
 
     def _train_built_in(self, X, targets, weight, sample_weight):
-        """Yield (coefficients, intercept), objective and residual of each column of targets.
-
-        All columns are solved together if none has zeros.
-        """
+        """Yield (coefficients, intercept), objective and residual of each column of targets."""
         L = targets.shape[1]
-        dense = (targets != 0).all()
+        dense = (targets != 0).all()  # All columns are then solved together.
         for columns in [slice(0, L)] if dense else [slice(k, k + 1) for k in range(L)]:
             rows = slice(None) if dense else (targets[:, columns] != 0).ravel()
             signs = targets[rows, columns].astype(np.float64)

@@ -101,6 +101,9 @@ def test_single_measures_are_those_of_pairwise():
     assert "double_fault" not in pairwise(votes)
     for name, values in pairwise(votes).items():
         assert_array_equal(values, found[name])
+    right = votes * y[:, None]  # double fault is entry d of the tables of right and wrong
+    assert_array_equal(disagreement(right), disagreement(votes))
+    assert_array_equal(double_fault(right, np.ones(len(y))), double_fault(votes, y))
 
 
 def test_matches_numpy_and_scikit_learn():
@@ -109,14 +112,6 @@ def test_matches_numpy_and_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     for t, k in ((0, 1), (2, 5)):
         assert_allclose(kappa(votes)[t, k], metrics.cohen_kappa_score(votes[:, t], votes[:, k]))
-
-
-def test_right_and_wrong_instead_of_votes():
-    """The other common tables: of the members' being right; double fault is their d."""
-    votes, y = table(2)
-    right = votes * y[:, None]
-    assert_array_equal(disagreement(right), disagreement(votes))
-    assert_array_equal(double_fault(right, np.ones(len(y))), double_fault(votes, y))
 
 
 def test_kappa_error_points():

@@ -460,6 +460,7 @@ def test_seeds_of_all_kinds():
         assert_array_equal(one, two)
     assert (codes[0] != codes[2]).any() and (codes[2] != codes[4]).any()
     assert_array_equal(codes[0], random_code(6, 8, np.random.default_rng(3)))
+    assert ECOC().fit(X, y).code_.shape == (6, 26)  # 10 log2 6, rounded up
     generator = np.random.default_rng(0)
     again = [ECOC(n_columns=8, random_state=generator).fit(X, y).code_ for _ in range(2)]
     assert (again[0] != again[1]).any()
@@ -526,14 +527,15 @@ def test_constant_columns_and_more_features_than_rows():
         assert model.fit(X, y).score(X, y) == 1.0 and model.converged_
 
 
-def test_the_file_needs_no_compiler(tmp_path):
-    """It has no kernels: neither alone nor in the package does it load more than NumPy."""
-    (tmp_path / "multiclass.py").write_bytes(Path(multiclass.__file__).read_bytes())
+@pytest.mark.parametrize(("name", "cls"), [("multiclass", "OneVsRest"), ("combine", "Voting")])
+def test_files_without_kernels_need_no_compiler(name, cls, tmp_path):
+    """Neither alone nor in the package do they load more than NumPy."""
     root = Path(__file__).parents[1]
-    for folder, name in ((tmp_path, "multiclass"), (root, "solvers.multiclass")):
+    (tmp_path / f"{name}.py").write_bytes((root / "solvers" / f"{name}.py").read_bytes())
+    for folder, module in ((tmp_path, name), (root, f"solvers.{name}")):
         text = (
-            f"import sys; sys.path.insert(0, {str(folder)!r}); import {name} as file, numpy as np\n"
-            "assert file.OneVsRest().fit(np.eye(6), [0, 1, 2] * 2).converged_\n"
+            f"import sys; sys.path.insert(0, {str(folder)!r}); import {module} as file\n"
+            f"assert file.{cls}().fit(file.np.eye(6), [0, 1, 2] * 2).converged_\n"
             "assert not {'numba', 'llvmlite', 'scipy', 'sklearn'} & set(sys.modules)"
         )
         subprocess.run([sys.executable, "-I", "-c", text], check=True)
