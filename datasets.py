@@ -504,7 +504,7 @@ def _parse(file, header, width, text, dropped):
     numeric = [j for j in range(width) if j not in text | dropped]
     try:
         chunks = [*_fast_chunks(file, header, width, numeric, text)]
-    except (ImportError, ValueError):
+    except ValueError:
         try:
             chunks = [*_csv_chunks(file, header, width, numeric, text)]
         except _TextColumns as others:
@@ -542,14 +542,14 @@ CHUNK_CHARS = 2**22
 
 
 def _fast_chunks(file, header, width, numeric, text):
-    """Yield chunks equal to those of `_csv_chunks`, read by pandas; else raise ValueError."""
+    """Yield the chunks of `_csv_chunks`, read by pandas or NumPy; raise ValueError if not plain."""
     if width == 1 or not file.delimiter.isascii() or os.path.getsize(file.path) < FAST_BYTES:
         raise ValueError("small, or not plain")
     for line, rows in _plain_rows(file, width):
         if header:
             rows, line, header = rows.partition("\n")[2], line + 1, False
         if rows:
-            texts, values = _parse_plain(rows, file, numeric, text)
+            texts, values = _parse_plain(rows, file, width, numeric, text)
             yield np.arange(line, line + len(values)), texts, values
 
 
@@ -577,10 +577,19 @@ def _plain_rows(file, width):
             line += text.count("\n")
 
 
-def _parse_plain(rows, file, numeric, text):
-    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number."""
-    import pandas
+def _parse_plain(rows, file, width, numeric, text):
+    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
 
+    NumPy, without pandas, refuses missing cells, too.
+    """
+    try:
+        import pandas
+    except ImportError:
+        numbers = rows.translate(SWAPPED) if file.decimal == "," else rows
+        options = {"delimiter": file.delimiter, "comments": None, "ndmin": 2, "usecols": numeric}
+        values, lines = np.loadtxt(numbers.split("\n"), **options), rows.split("\n")
+        cells = [[row.split(file.delimiter)[j] for row in lines] for j in text]
+        return dict(zip(text, map(_texts, cells), strict=True)), values
     # The only converter from 3.1 on rounds correctly; the option is deprecated there.
     is_old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
     exact = {"float_precision": "round_trip"} if is_old else {}

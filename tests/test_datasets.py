@@ -973,8 +973,12 @@ def test_plain_tables_are_read_fast(write, fast, monkeypatch, chunk):
 
 
 def test_large_tables_without_pandas(fast, write, monkeypatch):
-    whole = load(write(TABLE))
+    plain = "a,b,kind\n" + "".join(f"{i},{i / 7!r},{'uv'[i % 2]}\n" for i in range(30))
+    whole, numbers, used = load(write(TABLE)), load(write(plain)), []
     monkeypatch.setitem(sys.modules, "pandas", None)
+    loadtxt = np.loadtxt
+    monkeypatch.setattr(np, "loadtxt", lambda *args, **how: used.append(1) or loadtxt(*args, **how))
+    assert same(load(write(plain)), numbers) and used
     assert same(load(write(TABLE)), whole)
 
 
