@@ -1086,10 +1086,9 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        rows = map(slice, ends[:-1], ends[1:])
-        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
+        blocks = np.array_split(X, n_jobs), np.array_split(out, n_jobs)
+        [*pool.map(lambda rows, sums: add(nodes, starts, weights, rows, sums), *blocks)]
     return out
 
 
@@ -1618,14 +1617,6 @@ class AdaBoostNC(_Nested):
     -------
     >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
     >>> model.score(X, y), model.reason_
-
-    Early stopping after ten rounds without a higher accuracy on other rows:
-
-    >>> seen = []
-    >>> def has_settled(model, t, info):
-    ...     seen.append(model.score(X_valid, y_valid))
-    ...     return t > seen.index(max(seen)) + 10
-    >>> model = AdaBoostNC(callback=has_settled, random_state=0).fit(X, y)
     """
 
     _param_rules = {

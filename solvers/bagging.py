@@ -1071,10 +1071,9 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        rows = map(slice, ends[:-1], ends[1:])
-        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
+        blocks = np.array_split(X, n_jobs), np.array_split(out, n_jobs)
+        [*pool.map(lambda rows, sums: add(nodes, starts, weights, rows, sums), *blocks)]
     return out
 
 

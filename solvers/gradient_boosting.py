@@ -1294,10 +1294,9 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        rows = map(slice, ends[:-1], ends[1:])
-        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
+        blocks = np.array_split(X, n_jobs), np.array_split(out, n_jobs)
+        [*pool.map(lambda rows, sums: add(nodes, starts, weights, rows, sums), *blocks)]
     return out
 
 
@@ -1801,18 +1800,13 @@ NO_SPLIT = "no split lowers the loss"
 NO_STEP = "no member lowers the loss"
 STOPPED = "the callback stopped it"
 SIGNS = "None or one of -1, 0, 1 for each feature"
-RULE_TYPES[SIGNS] = lambda v: (
-    v is None or np.ndim(v) == 1 and {*np.asarray(v).tolist()} <= {-1, 0, 1}
-)
-# Model files store no functions: a loss that was one is None there. fit refuses it, predict works.
+RULE_TYPES[SIGNS] = lambda v: v is None or np.ndim(v) == 1 and {*np.ravel(v)} <= {-1, 0, 1}
 LOSSES_OF_CLASSES = "one of 'log', 'exponential', 'squared', 'hinge' or a function"
-RULE_TYPES[LOSSES_OF_CLASSES] = lambda v: (
-    v is None or callable(v) or v in (*UNBOUNDED, "squared", "hinge")
-)
 LOSSES_OF_NUMBERS = "one of 'squared', 'huber', 'absolute' or a function"
-RULE_TYPES[LOSSES_OF_NUMBERS] = lambda v: (
-    v is None or callable(v) or v in ("squared", "huber", "absolute")
-)
+# Model files store no functions: a loss that was one is None there. fit refuses it, predict works.
+for _rule in (LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS):
+    _names = re.findall(r"'(\w+)'", _rule)
+    RULE_TYPES[_rule] = lambda v, names=_names: v is None or callable(v) or v in names
 MAX_LEVELS = 10  # Deeper trees grow on one thread: a level costs a pass over all rows.
 MIN_CELLS_PER_THREAD = 400_000  # Cells of X that pay for starting a thread.
 FLATTEST = 1e-10  # Minimum curvature for objects, as a fraction of the largest: -g / h is bounded.
@@ -1887,7 +1881,7 @@ class _Boosted(_Nested):
                 best = int(np.argmin(self.validation_trace_)) + 1
             if self._report_iteration(t, scores.mean_loss, members, weights):
                 reason = STOPPED
-            elif is_whole and (alpha == 0.0 or self._is_idle(member, values)):
+            elif is_whole and (alpha == 0.0 or len(member) == 1 or not values.any()):
                 reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
             elif min(scores.sum_g, scores.sum_second) < NO_SLOPE:
                 reason = NO_SPLIT if is_tree else NO_STEP
@@ -2148,12 +2142,6 @@ class _Boosted(_Nested):
             return 1.0  # Each leaf has the value of least loss.
         F, _, _, y, w = _scored(scores.blocks)
         return max(0.0, _best_step(self.loss, F, y, w, values[scores.blocks.node]))
-
-    def _is_idle(self, member, values):
-        """Return True if a member changes nothing, or is a tree without a split."""
-        if isinstance(self.base, str) and self.loss not in PIECEWISE_LINEAR:
-            return len(member) == 1
-        return len(member) == 1 or not values.any()
 
     def _search_leaves(self, tree, rows, grower, scores):
         """Give each leaf the value of least loss on the rows."""

@@ -1,6 +1,5 @@
 """Tests for solvers/adaboost_nc.py."""
 
-import doctest
 import math
 import warnings
 
@@ -632,19 +631,6 @@ def test_the_callback_sees_the_members_so_far(mode, base):
     for name in ("nodes_", "starts_", "weights_", "feature_importances_") if base == "tree" else ():
         assert_array_equal(getattr(plain, name), getattr(model, name))
     assert len(seen) == model.n_iter_ > 5
-
-
-def test_early_stopping_of_the_docstring():
-    X, y = blobs(300, 3, distance=0.8)
-    names = {"AdaBoostNC": AdaBoostNC, "X": X[:150], "y": y[:150]}
-    names |= {"X_valid": X[150:], "y_valid": y[150:]}
-    for example in doctest.DocTestParser().get_examples(AdaBoostNC.__doc__):
-        exec(example.source, names)
-    model, seen = names["model"], names["seen"]
-    assert model.reason_ == "the callback stopped it" and model.n_iter_ == len(seen) < 51
-    assert seen.index(max(seen)) + 11 == len(seen)
-    staged = [np.mean(labels == y[150:]) for labels in model.staged_predict(X[150:])]
-    assert_array_equal(staged, seen)
 
 
 def test_defaults_of_adaboost():

@@ -1178,22 +1178,6 @@ def test_the_callback_gets_the_model_so_far(cls, order):
         assert_array_equal(model.nodes_, plain.nodes_)
 
 
-def test_early_stopping_by_a_callback():
-    """The example of the docstring."""
-    X, y = data_for(GradientBoosting, 400, noise=2.0)
-    X, X_valid, y, y_valid = X[:200], X[200:], y[:200], y[200:]
-    scores = []
-
-    def stop(model, iteration, info):
-        scores.append(model.score(X_valid, y_valid))
-        return iteration - np.argmax(scores) > 10
-
-    model = GradientBoosting(callback=stop).fit(X, y)
-    assert 11 <= model.n_iter_ < 100 and not model.converged_
-    whole = [np.mean(p == y_valid) for p in GradientBoosting().fit(X, y).staged_predict(X_valid)]
-    assert scores == whole[: model.n_iter_] and np.argmax(scores) == model.n_iter_ - 11
-
-
 @pytest.mark.parametrize("cls", BOTH)
 def test_a_failed_fit_changes_nothing(cls):
     X, y = data_for(cls, 80)
