@@ -444,7 +444,6 @@ BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
 GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
 FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
 HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
@@ -876,9 +875,8 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
-                sums, m, node, count_bits, params, j
-            )
+            best_split = _best_split_of_feature(sums, m, node, count_bits, params, j)
+            gain, split, missing_left, left_g, left_h, tie = best_split
             if gain < 0.0:
                 continue
             if turn == 0:
@@ -1069,41 +1067,6 @@ def _grow(data, params, buffers, n_rows):
 
 
 # -- finished trees -----------------------------------------------------------------------------
-def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
-
-    It is exact for no errors, the normal approximation from 1 on, and linear in between.
-    """
-    many = np.maximum(wrong, 1.0)
-    half = np.minimum(many + 0.5, weight)
-    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
-    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
-    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
-    none = weight * (1.0 - 0.25 ** (1.0 / weight))
-    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
-
-
-def prune(nodes, count_bits):
-    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
-
-    The nodes below are marked as pruned and take its sums, since rows still refer to them.
-    """
-    weight = (nodes["h"] >> count_bits).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
-    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_pruned"
-    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
-    for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
-        if not is_leaf[k]:
-            below = errors[child[k]] + errors[child[k] + 1]
-            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
-    for k in range(len(nodes)):
-        if is_leaf[k] and child[k]:
-            for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
-
-
 class TreeGrower:
     """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 

@@ -125,7 +125,7 @@ def random_problem(seed):
 
 
 class Threshold:
-    """Knows fit and predict only; remembers what it was given."""
+    """Member with fit and predict only, which stores the shape of its rows."""
 
     def fit(self, X, y):
         self.shape, self.cut = X.shape, X[:, 0].mean()
@@ -186,7 +186,7 @@ def test_matches_table_1_member_by_member(seed, lam, mode):
 @pytest.mark.parametrize("criterion", ["gain_ratio", "entropy"])
 @pytest.mark.parametrize("seed", range(8))
 def test_constant_columns_are_no_features(seed, criterion):
-    """They have no cut and take no part in the average gain: with them, the trees are the same."""
+    """They have no split and no gain to average: with them, the trees are the same."""
     X, y, _ = random_problem(2 * seed + 1)
     n, d = X.shape
     wide = np.column_stack([np.zeros(n), X, np.ones(n), np.full(n, np.nan)])
@@ -479,7 +479,7 @@ def test_members_are_seeded(mode):
 
 
 class Scripted(Threshold):
-    """Errs on the first rows: as many as the list says, one entry a member."""
+    """Errs on the first rows; `wrong` lists their number for each member."""
 
     wrong = []
 
