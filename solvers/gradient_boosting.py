@@ -1125,6 +1125,7 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
@@ -1152,7 +1153,9 @@ class TreeGrower:
         buffers, order = self.buffers, self.order
         n = len(buffers.leaf)
         n_rows = n if rows is None else len(rows)
-        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        if rows is not None or not self.in_order:
+            buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             chosen = np.zeros(n, dtype=bool)
             chosen[buffers.sample_indices[:n_rows]] = True
