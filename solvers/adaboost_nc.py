@@ -21,16 +21,15 @@ Reference Wang, Yao, "The Effectiveness of a New Negative Correlation Learning A
           Classification Ensembles", 2010; Table I, equations (2)-(3), Figure 1. First in Wang,
           Chen, Yao, IJCNN 2010. AdaBoost: Zhang, "Ensemble learning", Algorithm 1.
 Departs   A member without error ends the run with the largest vote before it (1 if it is the
-          first): its own is infinite and outvotes all others. Mean test error of trees of depth 5
-          on ten sets: 10.2 %, against 10.9 % with a vote of 18. A member no better than guessing
-          is left out and ends the run, with resampling after TRIES samples. A sample with one class
-          only is drawn again. t counts the members kept. sgn(0) = +1. Members vote -1 or +1: votes
-          of real-valued members, equation (3), are not offered. The paper's trees are C4.5's: we
-          take the gain ratio and the pessimistic estimate of errors. Unlike there, a subtree is
-          replaced if the estimate is no higher, not up to 0.1 higher, and never raised; a leaf has
-          min_samples_leaf rows, however many its node has; numeric features pay nothing for their
-          many thresholds; categories are numbers, split in two; a row with a missing value goes to
-          one side as a whole.
+          first): its own is infinite and outvotes all others (ten sets, depth 5: mean test error
+          10.2 %, 10.9 % with a vote of 18). A member no better than guessing is left out and ends
+          the run, with resampling after TRIES samples. A sample with one class only is drawn again.
+          t counts the members kept. sgn(0) = +1. Members vote -1 or +1: real-valued ones, equation
+          (3), are not offered. The paper's trees are C4.5's: we take the gain ratio and the
+          pessimistic estimate of errors. Here a subtree is replaced if the estimate is no higher,
+          not up to 0.1 higher, and never raised; a leaf has min_samples_leaf rows, however many its
+          node has; numeric features pay nothing for their many thresholds; categories are numbers,
+          split in two; a row with a missing value goes to one side as a whole.
 Symbols   paper      here        meaning                                        shape
           D_t        D           example weights, sum 1                         (n,)
           h_t        h           votes of a member, -1 or +1                    (n,)
@@ -223,7 +222,6 @@ BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
 GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
 FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
 HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
@@ -655,9 +653,8 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
-                sums, m, node, count_bits, params, j
-            )
+            best_split = _best_split_of_feature(sums, m, node, count_bits, params, j)
+            gain, split, missing_left, left_g, left_h, tie = best_split
             if gain < 0.0:
                 continue
             if turn == 0:
@@ -848,41 +845,6 @@ def _grow(data, params, buffers, n_rows):
 
 
 # -- finished trees -----------------------------------------------------------------------------
-def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
-
-    It is exact for no errors, the normal approximation from 1 on, and linear in between.
-    """
-    many = np.maximum(wrong, 1.0)
-    half = np.minimum(many + 0.5, weight)
-    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
-    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
-    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
-    none = weight * (1.0 - 0.25 ** (1.0 / weight))
-    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
-
-
-def prune(nodes, count_bits):
-    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
-
-    The nodes below are marked as pruned and take its sums, since rows still refer to them.
-    """
-    weight = (nodes["h"] >> count_bits).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
-    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_pruned"
-    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
-    for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
-        if not is_leaf[k]:
-            below = errors[child[k]] + errors[child[k] + 1]
-            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
-    for k in range(len(nodes)):
-        if is_leaf[k] and child[k]:
-            for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
-
-
 class TreeGrower:
     """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 
@@ -941,6 +903,7 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
@@ -968,7 +931,9 @@ class TreeGrower:
         buffers, order = self.buffers, self.order
         n = len(buffers.leaf)
         n_rows = n if rows is None else len(rows)
-        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        if rows is not None or not self.in_order:
+            buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             chosen = np.zeros(n, dtype=bool)
             chosen[buffers.sample_indices[:n_rows]] = True
@@ -1073,14 +1038,55 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        rows = map(slice, ends[:-1], ends[1:])
-        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
+        blocks = np.array_split(X, n_jobs), np.array_split(out, n_jobs)
+        [*pool.map(lambda rows, sums: add(nodes, starts, weights, rows, sums), *blocks)]
     return out
 
 
 # <<< shared: tree
+
+
+# >>> shared: prune 1
+Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
+
+
+def _pessimistic(wrong, weight):
+    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
+
+    It is exact for no errors, the normal approximation from 1 on, and linear in between.
+    """
+    many = np.maximum(wrong, 1.0)
+    half = np.minimum(many + 0.5, weight)
+    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
+    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
+    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
+    none = weight * (1.0 - 0.25 ** (1.0 / weight))
+    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
+
+
+def prune(nodes, count_bits):
+    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
+
+    The nodes below are marked as pruned and take its sums, since rows still refer to them.
+    """
+    weight = (nodes["h"] >> count_bits).astype(np.float64)
+    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
+    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
+    names = "g", "h", "child", "is_leaf", "is_pruned"
+    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
+    for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
+        if not is_leaf[k]:
+            below = errors[child[k]] + errors[child[k] + 1]
+            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
+    for k in range(len(nodes)):
+        if is_leaf[k] and child[k]:
+            for c in (child[k], child[k] + 1):
+                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
+    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
+
+
+# <<< shared: prune
 
 
 # >>> shared: estimator 7
@@ -1511,8 +1517,7 @@ class AdaBoostNC(_Nested):
     max_depth : None or int >= 1
         Maximum depth of a tree; None means no limit. A stump has depth 1.
     criterion : "error", "gini", "entropy" or "gain_ratio"
-        Impurity that a split reduces. "gain_ratio" is C4.5's: among the features of at least
-        average gain, the highest ratio of the gain to the entropy of the split.
+        Impurity that a split reduces; "gain_ratio" is C4.5's.
     min_samples_leaf : int >= 1
         Minimum number of rows in a leaf, whatever their weights.
     max_leaf_nodes : None or int >= 2
@@ -1557,15 +1562,7 @@ class AdaBoostNC(_Nested):
     Example
     -------
     >>> model = AdaBoostNC(lam=2.0, random_state=0).fit(X, y)
-    >>> model.score(X_test, y_test), model.reason_
-
-    Early stopping after ten rounds without a higher accuracy on other rows:
-
-    >>> seen = []
-    >>> def has_settled(model, t, info):
-    ...     seen.append(model.score(X_test, y_test))
-    ...     return t > seen.index(max(seen)) + 10
-    >>> model = AdaBoostNC(callback=has_settled, random_state=0).fit(X, y)
+    >>> model.score(X, y), model.reason_
     """
 
     _param_rules = {
@@ -1699,9 +1696,8 @@ class AdaBoostNC(_Nested):
     def error_correlation(self, X, y, weighted=False):
         """Covariance over the rows between the correctness of member t and of the vote before it.
 
-        For t = 2 .. T, (T - 1,). The members before t vote with equal weights, as in the paper
-        (III.A), or weighted by alpha. It covers one run; `error_covariance` of solvers/diversity.py
-        covers repeated training samples.
+        For t = 2 .. T, (T - 1,). The members before t vote with equal weights (III.A), or weighted
+        by alpha. For repeated training samples see `error_covariance` of solvers/diversity.py.
         """
         X = self._check_X(X)
         is_positive, votes = self._encode_labels(y, len(X)) == 1, self._votes(X)
@@ -1755,15 +1751,13 @@ class AdaBoostNC(_Nested):
         count_bits = grower.data.count_bits
 
         def train(counts):
-            if not is_single:
-                nodes = grower.grow(_fill_block, grower.full, count_bits)
-            else:
-                if counts is None:
-                    _fill_block(blocks, grower.full, count_bits)
-                else:
-                    args = counts, blocks.target, 1.0, True, count_bits
-                    _fill_examples(*args, blocks.grad_hess)
-                nodes = grower.grow()
+            fill = _fill_block, grower.full, count_bits
+            if counts is not None:
+                args = counts, blocks.target, 1.0, True, count_bits
+                _fill_examples(*args, blocks.grad_hess)
+            elif is_single:
+                _fill_block(blocks, *fill[1:])
+            nodes = grower.grow() if is_single else grower.grow(*fill)
             if self.prune and not is_stump:
                 prune(nodes, count_bits)
             signs = np.where(nodes["g"] <= 0, PLUS, MINUS)

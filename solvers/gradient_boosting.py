@@ -431,7 +431,6 @@ BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
 GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
-Z_SQUARED = 0.454936  # Squared normal quantile at 25 %, the confidence level of C4.5's pruning.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
 FACTOR = tuple(map(np.uint64, (0x2545F491, 0x4F6CDD1D)))  # Upper and lower half of its factor.
 HALF = tuple(map(np.uint64, (32, 2**32 - 1, 1)))  # Constants that split 64 bits into halves.
@@ -863,9 +862,8 @@ def _best_split(data, params, node, sample_indices, bins, bin_indices, hist, ord
                 sums = hist[node.slot, j]
 
             # Its best split, and the score of that.
-            gain, split, missing_left, left_g, left_h, tie = _best_split_of_feature(
-                sums, m, node, count_bits, params, j
-            )
+            best_split = _best_split_of_feature(sums, m, node, count_bits, params, j)
+            gain, split, missing_left, left_g, left_h, tie = best_split
             if gain < 0.0:
                 continue
             if turn == 0:
@@ -1056,41 +1054,6 @@ def _grow(data, params, buffers, n_rows):
 
 
 # -- finished trees -----------------------------------------------------------------------------
-def _pessimistic(wrong, weight):
-    """C4.5's estimate of a leaf's errors on new rows, the upper end of a 25 % confidence interval.
-
-    It is exact for no errors, the normal approximation from 1 on, and linear in between.
-    """
-    many = np.maximum(wrong, 1.0)
-    half = np.minimum(many + 0.5, weight)
-    spread = np.sqrt(Z_SQUARED * (half * (1.0 - half / weight) + 0.25 * Z_SQUARED))
-    normal = weight * (half + 0.5 * Z_SQUARED + spread) / (weight + Z_SQUARED)
-    many = np.where(half < weight, normal, many + 0.67 * (weight - many))
-    none = weight * (1.0 - 0.25 ** (1.0 / weight))
-    return np.where(wrong >= 1.0, many, none + wrong * (many - none))
-
-
-def prune(nodes, count_bits):
-    """Replace each subtree by a leaf if the leaf has no more errors by C4.5's estimate.
-
-    The nodes below are marked as pruned and take its sums, since rows still refer to them.
-    """
-    weight = (nodes["h"] >> count_bits).astype(np.float64)
-    rows = (nodes["h"][0] & ((1 << count_bits) - 1)) / weight[0]  # Rows per unit of weight.
-    errors = _pessimistic(0.5 * rows * (weight - np.abs(nodes["g"])), rows * weight).tolist()
-    names = "g", "h", "child", "is_leaf", "is_pruned"
-    g, h, child, is_leaf, is_pruned = (nodes[name].tolist() for name in names)
-    for k in range(len(nodes) - 1, -1, -1):  # Children come after their parents.
-        if not is_leaf[k]:
-            below = errors[child[k]] + errors[child[k] + 1]
-            is_leaf[k], errors[k] = errors[k] <= below, min(errors[k], below)
-    for k in range(len(nodes)):
-        if is_leaf[k] and child[k]:
-            for c in (child[k], child[k] + 1):
-                g[c], h[c], is_leaf[c], is_pruned[c] = g[k], h[k], 1, 1
-    nodes["g"], nodes["h"], nodes["is_leaf"], nodes["is_pruned"] = g, h, is_leaf, is_pruned
-
-
 class TreeGrower:
     """Grows trees depth first on X, with at most max_bins bins per feature (None: exact).
 
@@ -1149,6 +1112,7 @@ class TreeGrower:
             order=None,
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
+        self.in_order = True  # sample_indices are ascending.
 
     def fork(self, columns=None):
         """Grower with its own buffers, for another thread, on all features or on some columns."""
@@ -1176,7 +1140,9 @@ class TreeGrower:
         buffers, order = self.buffers, self.order
         n = len(buffers.leaf)
         n_rows = n if rows is None else len(rows)
-        buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        if rows is not None or not self.in_order:
+            buffers.sample_indices[:n_rows] = np.arange(n) if rows is None else rows
+        self.in_order = rows is None and self.params.max_depth <= 1  # Stumps move no rows.
         if order is not None:
             chosen = np.zeros(n, dtype=bool)
             chosen[buffers.sample_indices[:n_rows]] = True
@@ -1281,10 +1247,9 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
     if n_jobs == 1:
         add(nodes, starts, weights, X, out)
         return out
-    ends = np.linspace(0, out.size, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        rows = map(slice, ends[:-1], ends[1:])
-        [*pool.map(lambda block: add(nodes, starts, weights, X[block], out[block]), rows)]
+        blocks = np.array_split(X, n_jobs), np.array_split(out, n_jobs)
+        [*pool.map(lambda rows, sums: add(nodes, starts, weights, rows, sums), *blocks)]
     return out
 
 
@@ -1739,18 +1704,13 @@ NO_SPLIT = "no split lowers the loss"
 NO_STEP = "no member lowers the loss"
 STOPPED = "the callback stopped it"
 SIGNS = "None or one of -1, 0, 1 for each feature"
-RULE_TYPES[SIGNS] = lambda v: (
-    v is None or np.ndim(v) == 1 and {*np.asarray(v).tolist()} <= {-1, 0, 1}
-)
-# Model files store no functions: a loss that was one is None there. fit refuses it, predict works.
+RULE_TYPES[SIGNS] = lambda v: v is None or np.ndim(v) == 1 and {*np.ravel(v)} <= {-1, 0, 1}
 LOSSES_OF_CLASSES = "one of 'log', 'exponential', 'squared', 'hinge' or a function"
-RULE_TYPES[LOSSES_OF_CLASSES] = lambda v: (
-    v is None or callable(v) or v in (*UNBOUNDED, "squared", "hinge")
-)
 LOSSES_OF_NUMBERS = "one of 'squared', 'huber', 'absolute' or a function"
-RULE_TYPES[LOSSES_OF_NUMBERS] = lambda v: (
-    v is None or callable(v) or v in ("squared", "huber", "absolute")
-)
+# Model files store no functions: a loss that was one is None there. fit refuses it, predict works.
+for _rule in (LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS):
+    _names = re.findall(r"'(\w+)'", _rule)
+    RULE_TYPES[_rule] = lambda v, names=_names: v is None or callable(v) or v in names
 MAX_LEVELS = 10  # Deeper trees grow on one thread: a level costs a pass over all rows.
 MIN_CELLS_PER_THREAD = 400_000  # Cells of X that pay for starting a thread.
 FLATTEST = 1e-10  # Minimum curvature for objects, as a fraction of the largest: -g / h is bounded.
@@ -1825,7 +1785,7 @@ class _Boosted(_Nested):
                 best = int(np.argmin(self.validation_trace_)) + 1
             if self._report_iteration(t, scores.mean_loss, members, weights):
                 reason = STOPPED
-            elif is_whole and (alpha == 0.0 or self._is_idle(member, values)):
+            elif is_whole and (alpha == 0.0 or len(member) == 1 or not values.any()):
                 reason = NO_SPLIT if is_tree else NO_STEP  # The next one would be the same.
             elif min(scores.sum_g, scores.sum_second) < NO_SLOPE:
                 reason = NO_SPLIT if is_tree else NO_STEP
@@ -2086,12 +2046,6 @@ class _Boosted(_Nested):
             return 1.0  # Each leaf has the value of least loss.
         F, _, _, y, w = _scored(scores.blocks)
         return max(0.0, _best_step(self.loss, F, y, w, values[scores.blocks.node]))
-
-    def _is_idle(self, member, values):
-        """Return True if a member changes nothing, or is a tree without a split."""
-        if isinstance(self.base, str) and self.loss not in PIECEWISE_LINEAR:
-            return len(member) == 1
-        return len(member) == 1 or not values.any()
 
     def _search_leaves(self, tree, rows, grower, scores):
         """Give each leaf the value of least loss on the rows."""

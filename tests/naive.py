@@ -132,13 +132,13 @@ class Node:
     def children(self, split):
         """Both children, with the bounds of a monotone split."""
         (_, g, h, params, *_), bounds = self.problem, [self.bounds, self.bounds]
-        parts = self.rows[split.left], self.rows[~split.left]
+        sides = self.rows[split.left], self.rows[~split.left]
         if params.monotone is not None and params.monotone[split.feature]:
-            values = [impurity(g[p].sum(), h[p].sum(), params, *self.bounds)[1] for p in parts]
+            values = [impurity(g[p].sum(), h[p].sum(), params, *self.bounds)[1] for p in sides]
             middle, (low, high) = 0.5 * sum(values), self.bounds
             bounds = [(low, middle), (middle, high)][:: params.monotone[split.feature]]
-        pairs = zip(parts, bounds, strict=True)
-        return [Node(self.problem, part, self.depth + 1, ends) for part, ends in pairs]
+        pairs = zip(sides, bounds, strict=True)
+        return [Node(self.problem, side, self.depth + 1, ends) for side, ends in pairs]
 
 
 def certify(nodes, top, settle=None, rtol=1e-9):

@@ -1,6 +1,5 @@
 """Tests for solvers/adaboost_nc.py."""
 
-import doctest
 import math
 import warnings
 
@@ -126,7 +125,7 @@ def random_problem(seed):
 
 
 class Threshold:
-    """Knows fit and predict only; remembers what it was given."""
+    """Member with fit and predict only, which stores the shape of its rows."""
 
     def fit(self, X, y):
         self.shape, self.cut = X.shape, X[:, 0].mean()
@@ -187,7 +186,7 @@ def test_matches_table_1_member_by_member(seed, lam, mode):
 @pytest.mark.parametrize("criterion", ["gain_ratio", "entropy"])
 @pytest.mark.parametrize("seed", range(8))
 def test_constant_columns_are_no_features(seed, criterion):
-    """They have no cut and take no part in the average gain: with them, the trees are the same."""
+    """They have no split and no gain to average: with them, the trees are the same."""
     X, y, _ = random_problem(2 * seed + 1)
     n, d = X.shape
     wide = np.column_stack([np.zeros(n), X, np.ones(n), np.full(n, np.nan)])
@@ -480,7 +479,7 @@ def test_members_are_seeded(mode):
 
 
 class Scripted(Threshold):
-    """Errs on the first rows: as many as the list says, one entry a member."""
+    """Errs on the first rows; `wrong` lists their number for each member."""
 
     wrong = []
 
@@ -632,19 +631,6 @@ def test_the_callback_sees_the_members_so_far(mode, base):
     for name in ("nodes_", "starts_", "weights_", "feature_importances_") if base == "tree" else ():
         assert_array_equal(getattr(plain, name), getattr(model, name))
     assert len(seen) == model.n_iter_ > 5
-
-
-def test_early_stopping_of_the_docstring():
-    X, y = blobs(300, 3, distance=0.8)
-    names = {"AdaBoostNC": AdaBoostNC, "X": X[:150], "y": y[:150]}
-    names |= {"X_valid": X[150:], "y_valid": y[150:]}
-    for example in doctest.DocTestParser().get_examples(AdaBoostNC.__doc__):
-        exec(example.source, names)
-    model, seen = names["model"], names["seen"]
-    assert model.reason_ == "the callback stopped it" and model.n_iter_ == len(seen) < 51
-    assert seen.index(max(seen)) + 11 == len(seen)
-    staged = [np.mean(labels == y[150:]) for labels in model.staged_predict(X[150:])]
-    assert_array_equal(staged, seen)
 
 
 def test_defaults_of_adaboost():

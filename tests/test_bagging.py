@@ -67,7 +67,7 @@ def all_samples(model, y, weight=None):
 
 
 class Recorder:
-    """Knows fit and predict only; remembers what it was given."""
+    """Member with fit and predict only, which stores its arguments."""
 
     def fit(self, X, y, sample_weight=None):
         self.X, self.y, self.weight = X, y, sample_weight
@@ -78,7 +78,7 @@ class Recorder:
 
 
 class Mean:
-    """A regressor that knows fit and predict only; remembers what it was given."""
+    """Regressor with fit and predict only, which stores its arguments."""
 
     def fit(self, X, y, sample_weight=None):
         self.X, self.y, self.weight = X, y, sample_weight
@@ -501,7 +501,7 @@ def test_soft_votes_of_objects():
     for sign in (1, -1):
         assert_array_equal(model.fit(X, sign * rare).votes(X), np.full((50, 3), -sign))
     few = Bagging(Lucky(), 40, voting="soft", max_samples=2, random_state=0).fit(X, rare)
-    for t, member in enumerate(few.estimators_):  # what it gives its only class, nothing else
+    for t, member in enumerate(few.estimators_):  # the probability of its only class
         p = member.predict_proba(X)
         known = {label: p[:, k] for k, label in enumerate(member.classes_)}
         assert_allclose(few.votes(X)[:, t], known.get(1, 0.0) - known[-1], rtol=1e-12)
@@ -699,7 +699,7 @@ def test_habits_of_scikit_learn():
 
 @pytest.mark.uncompiled
 def test_missing_values_are_up_to_the_base():
-    """As it says itself, or as scikit-learn's tags say; a pipeline's say nothing of its steps."""
+    """By its own word, or by scikit-learn's tags; those of a pipeline do not name its steps."""
     pytest.importorskip("sklearn", minversion="1.6")
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
@@ -822,8 +822,8 @@ def test_a_loaded_model_draws_the_same_samples(tmp_path):
 
 # -- outputs and parameters of the members' own ---------------------------------------------------
 def learned(base, t, n, X):
-    """Rows that member t of a bag of recorders was given, how often, and what it was to learn of
-    each, NaN of the others."""
+    """Number of draws (n,) and target (n,) of each row for member t of a bag of recorders; the
+    target of rows that were not drawn is NaN."""
     rows = np.array([np.flatnonzero((X == x).all(axis=1))[0] for x in base[t].X])
     outputs = np.full(n, np.nan)
     outputs[rows] = base[t].y
@@ -834,7 +834,7 @@ def learned(base, t, n, X):
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("weighted", [False, True])
 def test_flipped_labels_keep_the_sizes_of_the_classes(weighted):
-    """Breiman's rates: of a class of share q, each label changes with probability r (1 - q)."""
+    """Breiman's rates: of a class of fraction q, each label changes with probability r (1 - q)."""
     n, T, r = 400, 150, 0.5
     X, y = np.arange(n, dtype=float)[:, None], 1 * (np.arange(n) % 5 == 0)
     weight = np.where(y == 1, 2.0, 1.0) if weighted else None
@@ -868,7 +868,7 @@ def test_flipped_samples_have_both_classes_where_they_can():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("cls", [Bagging, BaggingRegressor])
 def test_smeared_outputs(cls):
-    """The noise is Gaussian, of the asked share of the standard deviation, new for each member."""
+    """The noise is Gaussian, of a fraction of the standard deviation, new for each member."""
     n = 500
     X = np.arange(n, dtype=float)[:, None]
     y = np.where(np.arange(n) % 4 == 0, 1.0, -1.0)

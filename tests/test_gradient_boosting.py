@@ -65,7 +65,7 @@ def naive_kink(loss, y, F, w, step):
 
 
 def naive_median(values, w):
-    """Where the weighted absolute differences are least; the middle if that is an interval."""
+    """Point of least weighted absolute differences; the middle if it is an interval."""
     costs = [w @ np.abs(values - v) for v in values]
     best = values[costs <= min(costs) * (1 + 1e-12)]
     return 0.5 * (best.min() + best.max())
@@ -538,7 +538,7 @@ class Mean:
 
 
 class Odd(Mean):
-    """One that answers as it is told."""
+    """Regressor whose predictions are those of a function."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -631,7 +631,7 @@ def test_weight_2_is_a_repeated_row_for_objects():
         assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
 
 
-def test_an_endless_line_search_along_an_object_is_told():
+def test_an_unbounded_line_search_along_an_object_warns():
     tree = pytest.importorskip("sklearn.tree")
     X, y = data_for(GradientBoosting, 60)
     model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
@@ -745,7 +745,7 @@ def test_weight_0_is_a_removed_row_for_early_stopping_and_limits(cls, order):
 
 @pytest.mark.uncompiled
 def test_early_stopping_weighs_the_rows_held_out():
-    """The best round by the weighted loss of these rows, which are told by their drawing."""
+    """The best round by the weighted loss of these rows, which are drawn here once more."""
     X, y = data_for(GradientBoosting, 300, noise=2.0)
     w = np.random.default_rng(3).uniform(0.01, 3.0, 300) ** 3
     params = dict(early_stopping=True, validation_fraction=0.4, learning_rate=0.3, random_state=2)
@@ -789,7 +789,7 @@ def test_class_weights_alone_decide_where_bins_end():
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("cls", BOTH)
-def test_weights_that_are_too_small_are_told(cls):
+def test_weights_that_are_too_small_warn(cls):
     X, y = data_for(cls, 50)
     each = 1.0 if cls is GradientBoostingRegressor else 0.25  # second derivative at the start
     for total in (0.5, 1.99):  # a leaf may reach 1 then, yet not two of them
@@ -832,7 +832,7 @@ def test_absolute_and_huber_resist_outliers():
 
 
 def test_huber_with_a_tiny_delta():
-    """Where no residual is within delta the loss has no curvature anywhere, and is absolute."""
+    """Without residuals within delta the loss has no curvature, and is absolute."""
     X, y = waves(201)
     params = dict(n_estimators=10, learning_rate=0.3, max_depth=3)
     first = GradientBoostingRegressor(loss="huber", delta=1e-7, order=1, **params).fit(X, y)
@@ -846,7 +846,7 @@ def test_huber_with_a_tiny_delta():
 
 @pytest.mark.uncompiled
 def test_huber_where_most_rows_are_at_the_median():
-    """They do not count: delta is above 0 and what is not at the median is learnt."""
+    """They do not count: delta is above 0, and the other rows are learnt."""
     X, _ = waves(300)
     y = np.where(X[:, 0] > 1.2, 1e3 * X[:, 0], 0.0)
     assert np.mean(y == 0) > 0.7
@@ -893,7 +893,7 @@ def test_first_order_is_bounded_on_separable_rows(loss):
     ):
         GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
     mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
-    with warnings.catch_warnings():  # no tree of depth 2 parts these
+    with warnings.catch_warnings():  # no tree of depth 2 separates these
         warnings.simplefilter("error")
         GradientBoosting(loss, order=1, l2=0.0, max_depth=2, n_estimators=5).fit(X[train], mixed)
 
@@ -1176,22 +1176,6 @@ def test_the_callback_gets_the_model_so_far(cls, order):
             assert_array_equal(votes, plain.votes(X[test]))
             assert score == plain.score(X[test], y[test])
         assert_array_equal(model.nodes_, plain.nodes_)
-
-
-def test_early_stopping_by_a_callback():
-    """The example of the docstring."""
-    X, y = data_for(GradientBoosting, 400, noise=2.0)
-    X, X_valid, y, y_valid = X[:200], X[200:], y[:200], y[200:]
-    scores = []
-
-    def stop(model, iteration, info):
-        scores.append(model.score(X_valid, y_valid))
-        return iteration - np.argmax(scores) > 10
-
-    model = GradientBoosting(callback=stop).fit(X, y)
-    assert 11 <= model.n_iter_ < 100 and not model.converged_
-    whole = [np.mean(p == y_valid) for p in GradientBoosting().fit(X, y).staged_predict(X_valid)]
-    assert scores == whole[: model.n_iter_] and np.argmax(scores) == model.n_iter_ - 11
 
 
 @pytest.mark.parametrize("cls", BOTH)

@@ -27,7 +27,7 @@ D = 3  # features of the trees made here
 # -- slow and obvious references ----------------------------------------------------------------
 def naive_edges(column, weight, bins):
     """Thresholds of a column by the definition: all known values apart if they are few; else a bin
-    ends at the first value up to which lies the k-th part of the weight."""
+    ends at the first value up to which lies the k-th fraction of the weight."""
     known = ~np.isnan(column)
     values, totals = [], []
     for value in sorted(set(column[known & (weight > 0)])):
@@ -36,8 +36,8 @@ def naive_edges(column, weight, bins):
     bins -= not known[weight > 0].all()
     last = range(len(values) - 1)
     if len(values) > bins:
-        parts = [k * totals[-1] / bins for k in range(1, bins)]
-        first = [next(i for i, c in enumerate(totals) if c >= part - 1e-9) for part in parts]
+        goals = [k * totals[-1] / bins for k in range(1, bins)]
+        first = [next(i for i, c in enumerate(totals) if c >= goal - 1e-9) for goal in goals]
         last = sorted({min(i, len(values) - 2) for i in first})
     return [0.5 * (values[i] + values[i + 1]) for i in last]
 
@@ -71,11 +71,11 @@ def random_trees(sizes, seed, values):
     return np.concatenate(parts), np.cumsum([0, *sizes], dtype=np.int64)
 
 
-def gapped(n, seed, share=0.3):
+def gapped(n, seed, fraction=0.3):
     """Rows of few values, so that many are equal to a threshold, and gaps."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-3, 4, size=(n, D)) / 2.0
-    X[rng.random(X.shape) < share] = np.nan
+    X[rng.random(X.shape) < fraction] = np.nan
     return X
 
 
@@ -245,14 +245,14 @@ ROUNDS = {
 def rows_in_question(n, seed, kind):
     """Rows of continuous and of few values, with gaps, targets with a noise of heavy tails, and
     weights of many sizes."""
-    rng, X = np.random.default_rng(seed), gapped(n, seed, share=0.1)
+    rng, X = np.random.default_rng(seed), gapped(n, seed, fraction=0.1)
     X[:, 0] += rng.normal(size=n)
     f = np.nan_to_num(X) @ [1.0, -0.5, 0.0] + 0.5 * rng.standard_t(3, size=n)
     return X, f if kind.endswith("Regressor") else (f > 0.3) * 1, np.exp(rng.normal(size=n))
 
 
 def bits(model):
-    """What a model has learned, as bytes; a mean of the rows that were drawn is none of it."""
+    """Fitted arrays of a model as bytes, without means over drawn rows."""
     names = "nodes_", "starts_", "weights_", "trace_", "errors_", "log_trace_", "delta_"
     return [np.asarray(getattr(model, name)).tobytes() for name in names if hasattr(model, name)]
 
@@ -320,8 +320,8 @@ SECRET = b"a text that another part of the program once held in memory "
 
 @each_module
 def test_equal_fits_are_equal_to_the_byte(module):
-    """Whatever lies in freed memory: neither what is left of a text there gets into a model."""
-    X, fits = gapped(400, 0, share=0.1), []
+    """No bytes of freed memory get into a model."""
+    X, fits = gapped(400, 0, fraction=0.1), []
     y = np.nan_to_num(X).sum(axis=1) + np.random.default_rng(0).normal(size=400) > 0
     for text in (SECRET, bytes(len(SECRET)), SECRET[::-1]):
         planted = [bytearray(text * (size // len(text))) for size in range(200, 200_000, 250)]
@@ -381,7 +381,7 @@ RULES = {
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("max_bins", [256, None])
 def test_every_split_is_a_best_one(max_bins, name):
-    """By brute force, on rows with gaps and whole weights; all rows, or a part of them."""
+    """By brute force, on rows with gaps and whole weights; all rows, or some of them."""
     rng, params = np.random.default_rng(3), tree.TreeParams(**RULES[name])
     X = rng.normal(size=(90, D))
     y = np.where(X[:, 0] - 0.5 * X[:, 2] + rng.normal(size=90) > 0, 1, -1)
@@ -408,7 +408,7 @@ def test_pruning_is_by_the_estimated_errors():
     nodes, count_bits = grower.grow(), grower.data.count_bits
     kept, _ = naive_pruned(nodes, count_bits)
     whole = nodes.copy()
-    tree.prune(nodes, count_bits)
+    bagging.prune(nodes, count_bits)
     assert set(np.flatnonzero(nodes["is_pruned"] == 0).tolist()) == kept
     assert 3 < len(kept) < 0.7 * len(nodes)
     finished, starts = grower.finalize([nodes])
@@ -479,7 +479,7 @@ def test_sums_are_those_of_a_walk(deep):
 
 # -- trees from files -----------------------------------------------------------------------------
 @pytest.mark.uncompiled
-def test_check_trees_knows_the_last_good_value_of_everything():
+def test_check_trees_accepts_up_to_the_last_valid_value():
     nodes, starts = random_trees([5, 7, 1, 3], 0, [0.0])
     assert tree.check_trees(nodes, starts, D)
     assert not tree.check_trees(nodes, starts, nodes["feature"].max())  # one feature too few
@@ -510,7 +510,7 @@ def test_check_trees_knows_the_last_good_value_of_everything():
 
 
 @pytest.mark.uncompiled
-def test_check_trees_knows_where_trees_start():
+def test_check_trees_compares_the_starts_of_trees():
     nodes, starts = random_trees([5, 7, 3], 0, [0.0])
     for bad in ([], [0], [15], [0, 14], [0, 16], [1, 15], [0, 5, 5, 15], [0, 12, 5, 15],
                 [0, -5, 15], [0, 5, 12, 15, 15], [[0, 5], [12, 15]]):  # fmt: skip
