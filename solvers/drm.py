@@ -415,10 +415,7 @@ class _KernelCache:
     def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, n_threads=1):
         n = y.size
         n_slots = min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
-        self.kernel_to_X = kernel_to_X
-        self.X = X
-        self.y = y
-        self.n_threads = n_threads
+        self.kernel_to_X, self.X, self.y, self.n_threads = kernel_to_X, X, y, n_threads
         self.unit = _kernel_unit(diag)
         self.diag = diag / self.unit
         self.table = np.empty((n_slots, n), dtype)
@@ -727,9 +724,7 @@ def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
     last_change = np.inf
     single = tol >= MIN_SINGLE_TOL and cache.complete and cache.table.dtype == np.float32
     is_slow = stopped = False
-    iteration = 0
-    eps = 0.0
-    best = None
+    iteration, eps, best = 0, 0.0, None
 
     def on_iteration():
         """Count a sweep or a step of Newton's method; True if the fit must stop."""
@@ -740,10 +735,8 @@ def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
 
     while not stopped:
         # Newton's method, with a proximal term that decreases if it converges, else a sweep.
-        old_b = b.copy()
-        old_M = M.copy()
-        is_capped = False
-        improved = None
+        old_b, old_M = b.copy(), M.copy()
+        is_capped, improved = False, None
         if is_slow:
             size = abs(best.certificate.objective)
             is_weak = (problem.own + lam).min() < LEAST_PROXIMAL * size
@@ -1008,9 +1001,7 @@ class _InteriorStep:
     """
 
     def __init__(self, F, problem, point):
-        self.F = F
-        self.problem = problem
-        self.point = point
+        self.F, self.problem, self.point = F, problem, point
         self._set_scaling()
         self._set_system()
 

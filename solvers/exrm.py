@@ -519,8 +519,7 @@ SWEEP_DECAY = 0.9  # Repeat sweeps while each reduces the model's gap to 0.9 of 
 def _solve_newton(problem, tol, monitor, subsamples=True):
     """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
-    monitor(objective, residual, rows) counts the iterations and may stop them. Returns W, b and the
-    dual value that certifies them.
+    Returns W, b and the dual value that certifies them.
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
@@ -556,11 +555,7 @@ def _subsample_rows(n, size):
 
 
 class _Newton:
-    """Semismooth Newton on all members at once: the iterate and the steps that move it.
-
-    start: W, b, the Hessians (T, d, d) or None, the column means (T, d) by which these are centred,
-    and the width of the envelope.
-    """
+    """Semismooth Newton on all members at once: the iterate and the steps that move it."""
 
     multipliers_apart = False  # If True, an iteration updates the multipliers or takes a step.
 
@@ -568,6 +563,7 @@ class _Newton:
         X, _, _, p, beta = problem
         (n, d), T = X.shape, len(start[0])
         self.problem, self.p, self.beta = problem, p, beta
+        # H (T, d, d) may be None; rows are centred by the means (T, d).
         self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
         self.any_power = None if p in (1.0, 2.0) else True  # None: not even compiled.
@@ -1144,10 +1140,7 @@ class _Interior:
         return total + ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
 
     def find_direction(self, total):
-        """Set Mehrotra's direction, predictor and corrector; return the step length.
-
-        total is the present complementarity.
-        """
+        """Set Mehrotra's direction at the complementarity `total`; return the step length."""
         outputs = self.W @ self.problem.X.T
         outputs += self.b[:, None]
         mu = 0.0
@@ -1224,9 +1217,8 @@ class _Interior:
 def _row_system(y, cost, p, state, step, curvature, rhs, f, mu, order):
     """Rows' terms of a Newton step to complementarity mu, all but df eliminated.
 
-    The arrays are those of _RowVariables, f (T, n) the outputs; order = 1 adds the products of the
-    last step. Overwrites curvature and rhs = y curvature target, so that
-    d alpha = curvature (target - y df).
+    f (T, n) are the outputs; order = 1 adds the products of the last step. Overwrites curvature
+    and rhs = y curvature target, so that d alpha = curvature (target - y df).
     """
     for t in range(cost.shape[0]):
         for i in range(y.shape[0]):
@@ -1427,17 +1419,14 @@ class _IterationMonitor:
         return self.stopped
 
 
-def _solve(problem, has_both, tol, monitor):
-    """Solve to a certified gap; returns W, b, objective, residual.
-
-    has_both (T,) is True for members whose samples have both classes; monitor(objective, residual,
-    rows) counts the iterations.
-    """
+def _solve(problem, tol, monitor):
+    """Solve to a certified gap; returns W, b, objective, residual."""
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
 
     # A sample of one class: w = 0, and the bias is that class.
     W, b = np.zeros((T, d)), np.zeros(T)
+    has_both = (cost @ (y > 0) > 0) & (cost @ (y < 0) > 0)
     if not has_both.all():
         b[~has_both] = np.where(cost[~has_both] @ y > 0, 1.0, -1.0)
     if not has_both.any():
@@ -1447,8 +1436,7 @@ def _solve(problem, has_both, tol, monitor):
     # The other members, in columns that are not far from 0: the bias is free.
     far = _needs_centring(X[:: n // 64 + 1])
     centre = X.mean(0) if far else np.zeros(d)
-    live_cost = cost if has_both.all() else cost[has_both]
-    inner = _Problem(X - centre if far else X, y, live_cost, p, beta)
+    inner = _Problem(X - centre if far else X, y, cost[has_both], p, beta)
     members = len(inner.cost)
     basis = None
     if d > n and members == 1 and beta == 0:
@@ -1952,18 +1940,12 @@ class ExRM(_Estimator):
         cost = self._cost(weight, copies)
         problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         if self.solver == "auto":
-            has_both = np.ones(1, bool)
-            if not equal:
-                has_both = (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
-            return _solve(problem, has_both, self.tol, monitor)
+            return _solve(problem, self.tol, monitor)
         rho = self.rho if self.solver == "paper" else None
         return _solve_splitting(problem, self.tol, rho, self.prox == "reweighted", monitor)
 
     def _cost(self, weight, copies):
-        """Weight of each example's loss, (T, n), or (1, n) for equal members.
-
-        The bootstrap multiplies the row's weight by the number of its draws.
-        """
+        """Weight of each example's loss times its draws, (T, n), or (1, n) for equal members."""
         members = self.n_estimators // copies
         if self.sampling is None:
             return np.repeat(weight[None] * (self.lam / copies), members, axis=0)
@@ -1975,11 +1957,10 @@ class ExRM(_Estimator):
 
     def _report_iteration(self, scale, iteration, objective, residual, rows=None):
         """Report an iteration; those on subsamples do not stay in the trace."""
-        objective, residual = scale * objective, float(residual)
-        if rows is None:
-            return self._report(iteration, objective, residual=residual)
-        stop = self._report(iteration, objective, residual=residual, rows=rows)
-        self.trace_.pop()
+        info = {"residual": float(residual)} | ({} if rows is None else {"rows": rows})
+        stop = self._report(iteration, scale * objective, **info)
+        if rows is not None:
+            self.trace_.pop()
         return stop
 
     def _set_fitted(self, W, b, objective, residual, copies):

@@ -463,7 +463,7 @@ def fit(model, blocks, y, sample_weight, monitor):
         if len(X) < n:
             return X, _solve_blocks(blocks, sample, hinge, beta, model.tol, monitor, jobs)
         problem = exrm._Problem(X, y, hinge.scale * weight[None], hinge.p, beta)
-        return X, exrm._solve(problem, np.ones(1, bool), model.tol, monitor)
+        return X, exrm._solve(problem, model.tol, monitor)
 
 
 def solve_threads(model, X, y, weight, copies, monitor):
