@@ -496,7 +496,7 @@ SUBSAMPLE_RATIO = 8  # Rows of a nested subsample relative to the next smaller o
 SUBSAMPLE_MANY = 10_000  # Rows per feature from which on that ratio is doubled.
 SUBSAMPLE_ROWS = 10  # Rows per feature in the smallest subsample.
 SUBSAMPLE_TOL = 10.0  # Relative gap at which a subsample is left: it only has to give a start.
-SUBSAMPLE_TOL_ENVELOPE = 0.1  # For p < 2, where a bad start costs more iterations.
+SUBSAMPLE_TOL_ENVELOPE = 0.1  # SUBSAMPLE_TOL for p < 2: a bad start costs more iterations.
 SUBSAMPLE_STEPS = 100  # Maximum iterations per subsample.
 ENVELOPE_MAX = 4.0  # Initial width of the envelope: all rows of a zero start are inside.
 ENVELOPE_MIN = 1e-6  # Smallest width of the envelope.
@@ -511,7 +511,7 @@ HESSIAN_ROWS = 4096  # Rows per product when a Hessian is formed: they stay in t
 CG_FRACTION = 10  # Try d / 10 products with the Hessian first: forming it costs as much.
 CG_TOL = 0.1  # Relative residual at which conjugate gradients stop.
 MODEL_TOL = 0.01  # Gap of the quadratic model of coupled members, relative to the inner gap.
-MODEL_TOL_SWEEPS = 0.1  # If sweeps stall: the interior point method costs more.
+MODEL_TOL_SWEEPS = 0.1  # MODEL_TOL after sweeps that stall: the interior point method costs more.
 MODEL_STEPS = 60  # Maximum iterations of the model's interior point method.
 SWEEP_DECAY = 0.9  # Repeat sweeps while each reduces the model's gap to 0.9 of the last.
 
@@ -566,7 +566,7 @@ class _Newton:
         # H (T, d, d) may be None; rows are centred by the means (T, d).
         self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
-        self.any_power = None if p in (1.0, 2.0) else True  # None: not even compiled.
+        self.any_power = None if p in (1.0, 2.0) else True  # None: `_power_terms` is not compiled.
         self.use_cg = self.single and p >= 2 and d >= 5 * CG_FRACTION
 
         # Outputs without bias and their change; per-row arrays of the loss, all (T, n).
@@ -713,7 +713,7 @@ class _Newton:
         return True
 
     def directional_derivative(self, step, side):
-        """Derivative of the objective along dW after a step; G is that of there."""
+        """Derivative of the objective along dW after a step, where G was computed."""
         _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, self.beta)
         return slope - along
 
@@ -722,7 +722,7 @@ class _Newton:
 def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
     """Minimise one member's loss over its bias; return it and the sums of `_loss_terms`.
 
-    Overwrites ya. any_power is None for p = 1 or 2: the other branch is then not even compiled.
+    Overwrites ya. any_power is None for p = 1 or 2: the other branch is not compiled then.
     """
     low, high = -np.inf, np.inf
     stride = 1.0
@@ -1376,7 +1376,7 @@ def _with_zeros(problem, W, b, zero, dual, tol):
     """Return W and b with exact zeros at the mask `zero`, or None if the gap exceeds tol then."""
     V = np.where(zero, 0.0, W)
     lost = np.where(problem.cost > 0, problem.y * ((W - V) @ problem.X.T), 0.0).max()
-    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V makes up for the lost margins.
+    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V restores the lost margins.
         objective = _objective(problem, k * V, k * b)
         if abs(objective - dual) <= tol * objective:
             return k * V, k * b
