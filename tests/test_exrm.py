@@ -878,6 +878,7 @@ def test_objective_never_increases(p):
     X, y = blobs(150, 5)
     trace = ExRM(n_estimators=3, p=p, sampling="bootstrap", random_state=0).fit(X, y).trace_
     assert len(trace) > 3 and (np.diff(trace) <= 1e-9 * np.abs(trace[1:])).all()
+    assert PSVM(p=1, lam=0.3).fit(X, y).n_iter_ <= 25  # costs below 1 have multipliers, too
 
 
 @pytest.mark.parametrize("p", and_uncompiled([1, 1.5, 2], (1.5, 2)))
