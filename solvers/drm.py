@@ -17,7 +17,7 @@ Method    Algorithm 1 solves one member after the other, the others fixed. The m
           precision. Products at the end of a sweep are in double precision (in single precision if
           tol >= 1e-4 allows) and correct the next sweep, as in iterative refinement.
           solver="auto" adds faster routes. Equal samples have equal members at the optimum: one
-          machine is trained for all. If sweeps are slow, Newton's method on the support continues,
+          member is trained for all. If sweeps are slow, Newton's method on the support continues,
           O(support^3) per step. The linear kernel is solved by an interior point method in d + 1
           dimensions instead: about twenty steps of O(T n d^2) at any scales of the columns.
           Threads (n_jobs) share kernel values and products with them, chunk by chunk.
@@ -402,10 +402,7 @@ class _KernelCache:
     def __init__(self, kernel_to_X, X, y, diag, megabytes, dtype, n_threads=1):
         n = y.size
         n_slots = min(n, max(2, int(megabytes * 2**20 / (n * np.dtype(dtype).itemsize))))
-        self.kernel_to_X = kernel_to_X
-        self.X = X
-        self.y = y
-        self.n_threads = n_threads
+        self.kernel_to_X, self.X, self.y, self.n_threads = kernel_to_X, X, y, n_threads
         self.unit = _kernel_unit(diag)
         self.diag = diag / self.unit
         self.table = np.empty((n_slots, n), dtype)
@@ -714,23 +711,26 @@ def _solve(cache, problem, tol, max_iter, report, paper=False, b=None):
     last_change = np.inf
     single = tol >= MIN_SINGLE_TOL and cache.complete and cache.table.dtype == np.float32
     is_slow = stopped = False
-    iteration = 0
-    best = None
+    iteration, eps, best = 0, 0.0, None
 
-    def on_iteration(*_):
+    def on_iteration():
         """Count a sweep or a step of Newton's method; True if the fit must stop."""
         nonlocal iteration, stopped
         iteration += 1
         stopped = report(iteration, best.certificate) or iteration >= max_iter
         return stopped
 
-    newton = _ProximalNewton(cache, problem, on_iteration)
     while not stopped:
-        # Newton's method, or one sweep over the members.
-        old_b = b.copy()
-        old_M = M.copy()
-        is_capped = False
-        improved = newton(a, b, M, lam, best.certificate.objective) if is_slow else None
+        # Newton's method, with a proximal term that decreases if it converges, else a sweep.
+        old_b, old_M = b.copy(), M.copy()
+        is_capped, improved = False, None
+        if is_slow:
+            size = abs(best.certificate.objective)
+            is_weak = (problem.own + lam).min() < LEAST_PROXIMAL * size
+            eps = eps or FIRST_PROXIMAL * size * is_weak
+            improved = _newton(cache, problem, a, b, M, lam, eps, on_iteration)
+            eps = 0.1 * eps if improved else 30.0 * eps
+            eps = max(eps, LEAST_PROXIMAL * size) * (is_weak or not improved)
         if stopped:
             break
         if improved:
@@ -774,25 +774,6 @@ FIRST_PROXIMAL = 0.1  # First proximal term of Newton's method, times |objective
 LEAST_PROXIMAL = 1e-4  # Smallest one without strong convexity, times |objective|.
 
 
-class _ProximalNewton:
-    """Newton's method with a proximal term, which decreases from call to call if it converges."""
-
-    def __init__(self, cache, problem, on_iteration):
-        self.cache = cache
-        self.problem = problem
-        self.on_iteration = on_iteration
-        self.eps = 0.0
-
-    def __call__(self, a, b, M, lam, objective):
-        """Better a, b and lam, or None if the method does not converge."""
-        least = LEAST_PROXIMAL * abs(objective)
-        is_weak = (self.problem.own + lam).min() < least
-        eps = self.eps or FIRST_PROXIMAL * abs(objective) * is_weak
-        improved = _newton(self.cache, self.problem, a, b, M, lam, eps, self.on_iteration)
-        self.eps = max(0.1 * eps, least) * is_weak if improved else max(30.0 * eps, least)
-        return improved
-
-
 def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
     """Newton's method on the optimality conditions of all members, with proximal term eps at b.
 
@@ -809,10 +790,10 @@ def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
                 break
 
             # With w = N (u + 2 eps w_old) / 2, the conditions are linear in a and rho.
-            rows, at = np.unique(i, return_inverse=True)
+            rows, position = np.unique(i, return_inverse=True)
             Q = cache.compute(rows)
             N = np.linalg.inv(np.diag(own + eps + lam) + mu)
-            H = 0.5 * N[t[:, None], t] * Q[at][:, i]
+            H = 0.5 * N[t[:, None], t] * Q[position][:, i]
             H[np.diag_indices(t.size)] += 1.0 / p[t, i]
             member = np.equal.outer(t, np.arange(T)).astype(float)
             solved = np.linalg.solve(H, np.column_stack((member, eps * (N @ M)[t, i])))
@@ -833,9 +814,9 @@ def _newton(cache, problem, a, b, M, lam, eps, on_iteration):
             # Multipliers bring |w| to 1, or are 0; 1 / |w| is almost linear in them.
             bound = (lam > 0) | (norm > 1.0)
             if bound.any():
-                turn = np.linalg.solve(H, N[t] * new_M[:, i].T)
-                turn -= per_rho @ np.linalg.solve(sums, member.T @ turn)
-                slope = 0.5 * (N[:, t] * new_M[:, i]) @ turn - N * gram
+                a_by_lam = np.linalg.solve(H, N[t] * new_M[:, i].T)
+                a_by_lam -= per_rho @ np.linalg.solve(sums, member.T @ a_by_lam)
+                slope = 0.5 * (N[:, t] * new_M[:, i]) @ a_by_lam - N * gram
             while bound.any():
                 step = np.where(bound, 0.0, -lam)
                 right = norm**2 * (1.0 - norm) - slope @ step
@@ -1007,9 +988,7 @@ class _InteriorStep:
     """
 
     def __init__(self, F, problem, point):
-        self.F = F
-        self.problem = problem
-        self.point = point
+        self.F, self.problem, self.point = F, problem, point
         self._set_scaling()
         self._set_system()
 
@@ -1094,8 +1073,8 @@ class _InteriorStep:
         # The members.
         e = (rhs_h - point.xi * primal_residual) / self.xi_plus_h
         pe = (p * e).sum(axis=1)
-        push = _apply_scaling(_jordan_divide(rhs_cone, self.scaled), *self.scaling, inverse=True)
-        right = (p * e) @ self.F - dual_residual - (sum_residual + pe)[:, None] * mean + push[:, 1:]
+        cone = _apply_scaling(_jordan_divide(rhs_cone, self.scaled), *self.scaling, inverse=True)
+        right = (p * e) @ self.F - dual_residual - (sum_residual + pe)[:, None] * mean + cone[:, 1:]
         dw = np.einsum("tij,tj->ti", self.inverse, right)
         if self.joint is not None:
             dw -= 2.0 * self.problem.mu * self.inverse @ (self.joint @ dw.sum(axis=0))
@@ -1103,7 +1082,7 @@ class _InteriorStep:
         # The other unknowns.
         ds = np.column_stack((np.zeros(len(dw)), dw))
         scaled_ds = _apply_scaling(ds, *self.scaling, inverse=True)
-        dz = push - _apply_scaling(scaled_ds, *self.scaling, inverse=True)
+        dz = cone - _apply_scaling(scaled_ds, *self.scaling, inverse=True)
         drho = ((self.weight[:, None] * mean * dw).sum(axis=1) - sum_residual - pe) / self.weight
         dM = dw @ self.F.T - drho[:, None]
         dxi = e - point.xi / self.xi_plus_h * dM
@@ -1452,7 +1431,7 @@ class DRM(_Estimator):
         None is the paper's model, whose members are all equal at the optimum. "bootstrap" gives
         each member its own sample, and the members differ.
     solver : "auto" or "alternating"
-        "alternating" is Algorithm 1 with all members, until they settle. "auto" trains one machine
+        "alternating" is Algorithm 1 with all members, until they settle. "auto" trains one member
         if all samples are equal, and uses Newton's method if Algorithm 1 is slow.
     cache_size : float > 0
         Megabytes for kernel values. The default holds all of n = 11,000 rows; beyond, rows are
@@ -1578,7 +1557,7 @@ class DRM(_Estimator):
 
     def _members(self, weight):
         """Slack weights p of the members to train, the ridge on |w|^2, and the index (T,) of each
-        member of the ensemble among them: all 0 if "auto" trains one machine for equal samples."""
+        member of the ensemble among them: all 0 if "auto" trains one member for equal samples."""
         T = self.n_estimators
         n = weight.size
         ridge = 0.0
@@ -1602,7 +1581,7 @@ class DRM(_Estimator):
         return self.kernel == "linear" and self.solver == "auto" and is_cheap
 
     def _set_fitted(self, members, used, n, solution):
-        """Set the fitted attributes; members that are one machine share its multipliers."""
+        """Set the fitted attributes; equal members share the multipliers of the one trained."""
         lam, rho, gram, coef, a = solution
         T = len(members)
         n_copies = T // len(rho)

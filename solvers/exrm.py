@@ -1,4 +1,4 @@
-"""ExRM: an ensemble of linear or kernel machines trained together, kept apart by exclusivity.
+"""ExRM: an ensemble of linear or kernel machines trained together, diverse by exclusivity.
 
 Problem (minimised over w_1..w_T and b_1..b_T):
 
@@ -8,15 +8,15 @@ Problem (minimised over w_1..w_T and b_1..b_T):
     member: all ones in the paper, bootstrap counts with sampling="bootstrap". The ensemble is the
     mean of the members. T = 1 is the primal SVM (PSVM).
 
-Method    "paper": Algorithm 2 as printed, an augmented Lagrangian method. "alm": the same splitting
+Method    "paper": Algorithm 2 as printed, an augmented Lagrangian method. "alm": this splitting
           with a balanced penalty, certified. Both cost O((n + d) d) per member and iteration.
-          "auto": equal samples are solved as one machine with lam/T and beta/T, the exact answer
-          for all members. One machine, and coupled members (different samples or beta > 0) with
-          many rows and p >= 2, are solved by semismooth Newton on all members at once. An iteration
-          costs two products with X and, if the Hessian is formed anew, O(n d^2) per member;
-          conjugate gradients do without it if a few products with it suffice. For p < 2 the loss is
-          replaced by its Moreau envelope inside an augmented Lagrangian method. Many rows are
-          solved on nested subsamples first, to start close.
+          "auto": equal samples are solved as one member with lam/T and beta/T, the exact answer
+          for all. One member, and coupled members (different samples or beta > 0) with many rows
+          and p >= 2, are solved by semismooth Newton on all members at once. An iteration costs two
+          products with X and, if the Hessian is formed anew, O(n d^2) per member; conjugate
+          gradients replace it if a few products with it suffice. For p < 2 the loss is replaced by
+          its Moreau envelope inside an augmented Lagrangian method. Many rows are solved on nested
+          subsamples first, for a close start.
           Other problems, and those that Newton does not solve, go to a primal-dual interior point
           method: 10 to 60 iterations at any scale and shape, each O(n d^2 + d^3) per member, or
           O(d r^2 + r^3) if all members together have r < d rows.
@@ -27,7 +27,7 @@ Reference Guo, Wang, Ling, "Exclusivity Regularized Machine: A New Ensemble SVM 
           primal-dual interior point method", SIAM J. Optimization 1992.
 Departs   The growing penalty (rho = 1.1) freezes before the optimum; "auto" and "alm" reach it.
           With equal samples all members are equal at the optimum: the ensemble is PSVM(lam/T).
-          The row step (8) is solved exactly; prox="reweighted" restores the re-weighting, which
+          The weight step (8) is solved exactly; prox="reweighted" restores the re-weighting, which
           runs until it changes by less than 1e-12. "paper" warns of the gap that it leaves.
           A sample of one class gives a member w = 0 whose bias is that class.
 Symbols   paper      here        meaning                          shape
@@ -311,19 +311,19 @@ def _compensated_outputs(X, w, b, out):
 
 # -- the paper's method: Algorithms 1 and 2 -----------------------------------------------------
 REWEIGHT_EPS = 1e-10  # Keeps the weights of Algorithm 1 finite.
-REWEIGHT_TOL = 1e-12  # Relative change of a row at which Algorithm 1 has converged.
-REWEIGHT_STEPS = 100_000  # Steps of Algorithm 1 per row, at most.
+REWEIGHT_TOL = 1e-12  # Relative change of the weights at which Algorithm 1 has converged.
+REWEIGHT_STEPS = 100_000  # Maximum steps of Algorithm 1 per feature.
 PAPER_STOP = 0.05  # Change of the objective at which Algorithm 2 stops.
 CHECK_EVERY = 10  # Iterations between two certificates of "alm".
 
 
 @jit
-def _row_prox(u, h, beta, w):
-    """w = argmin 1/2 (sum |w| + beta)^2 + sum_t (h_t w_t^2 / 2 - u_t w_t), the row step in closed
-    form; overwrites w (T,).
+def _feature_prox(u, h, beta, w):
+    """Weight step of one feature: overwrite w (T,), its weights in all members, with
 
+    argmin 1/2 (sum |w| + beta)^2 + sum_t (h_t w_t^2 / 2 - u_t w_t).
     w_t = sgn(u_t) max(|u_t| - beta - s, 0) / h_t with s = sum |w|. Newton finds the root s from 0:
-    the equation is convex and falling in s, so entries only ever become 0.
+    the equation is convex and decreasing in s, so entries only ever become 0.
     """
     s = 0.0
     for _ in range(u.shape[0] + 1):
@@ -343,7 +343,7 @@ def _row_prox(u, h, beta, w):
 
 @jit
 def _split_weights(P, Q, mu, beta, W, reweighted):
-    """Row step (8) of every feature: exact, or by Algorithm 1 from the current W; overwrites W."""
+    """Weight step (8) of each feature, exact or by Algorithm 1 from the current W; overwrites W."""
     T, d = P.shape
     u, w, h = np.empty(T), np.empty(T), np.full(T, mu)
     for j in range(d):
@@ -351,7 +351,7 @@ def _split_weights(P, Q, mu, beta, W, reweighted):
             u[t] = mu * P[t, j] + Q[t, j]
             w[t] = W[t, j]
         if not reweighted:
-            _row_prox(u, h, beta, w)
+            _feature_prox(u, h, beta, w)
         for _ in range(REWEIGHT_STEPS if reweighted else 0):
             # Equations (10) and (11): |w|^2 stands for |w|, weighted by the last |w|.
             s = beta
@@ -408,7 +408,7 @@ class _Splitting:
         mu = self.mu
         self.last_E, self.last_P = self.E.copy(), self.P
 
-        # Equation (8): the weights, by the row prox.
+        # Equation (8): the weights.
         _split_weights(self.P, self.Q, mu, beta, self.W, self.reweighted)
 
         # Equation (12): the biases.
@@ -436,7 +436,7 @@ class _Splitting:
             self.mu *= min(max(math.sqrt(primal / dual), 0.1), 10.0)
 
 
-def _solve_splitting(problem, tol, max_iter, rho, reweighted, on_iteration):
+def _solve_splitting(problem, tol, rho, reweighted, monitor):
     """Algorithm 2; returns W, b, objective, residual.
 
     rho > 1: as printed, with the paper's stopping rule. rho = None: the penalty is balanced between
@@ -450,7 +450,7 @@ def _solve_splitting(problem, tol, max_iter, rho, reweighted, on_iteration):
     run = _Splitting(inner, reweighted)
     next_balance = CHECK_EVERY
     last, best = np.inf, None
-    for iteration in range(1, max_iter + 1):
+    for iteration in range(1, monitor.max_iter + 1):
         run.step()
 
         # The penalty grows, or is balanced ever more rarely: otherwise it need not converge.
@@ -459,7 +459,7 @@ def _solve_splitting(problem, tol, max_iter, rho, reweighted, on_iteration):
         elif iteration == next_balance:
             run.balance()
             next_balance += max(CHECK_EVERY, iteration // 2)
-        if rho is None and iteration % CHECK_EVERY and iteration < max_iter:
+        if rho is None and iteration % CHECK_EVERY and iteration < monitor.max_iter:
             continue
 
         # The certificate: multipliers within their bounds are a point of the dual.
@@ -472,7 +472,7 @@ def _solve_splitting(problem, tol, max_iter, rho, reweighted, on_iteration):
         # The paper's stopping rule, or the gap.
         done = residual <= tol if rho is None else not abs(objective - last) >= PAPER_STOP
         last = objective
-        if on_iteration(iteration, objective, residual) or done:
+        if monitor.on_iteration(iteration, objective, residual) or done:
             break
     return best
 
@@ -483,8 +483,8 @@ SUBSAMPLE_RATIO = 8  # Rows of a nested subsample relative to the next smaller o
 SUBSAMPLE_MANY = 10_000  # Rows per feature from which on that ratio is doubled.
 SUBSAMPLE_ROWS = 10  # Rows per feature in the smallest subsample.
 SUBSAMPLE_TOL = 10.0  # Relative gap at which a subsample is left: it only has to give a start.
-SUBSAMPLE_TOL_ENVELOPE = 0.1  # The same for p < 2, where a bad start costs more iterations.
-SUBSAMPLE_STEPS = 100  # Iterations per subsample, at most.
+SUBSAMPLE_TOL_ENVELOPE = 0.1  # SUBSAMPLE_TOL for p < 2: a bad start costs more iterations.
+SUBSAMPLE_STEPS = 100  # Maximum iterations per subsample.
 ENVELOPE_MAX = 4.0  # Initial width of the envelope: all rows of a zero start are inside.
 ENVELOPE_MIN = 1e-6  # Smallest width of the envelope.
 ENVELOPE_DECAY = 3.0  # Factor by which it gets narrower with each update of the multipliers.
@@ -498,21 +498,20 @@ HESSIAN_ROWS = 4096  # Rows per product when a Hessian is formed: they stay in t
 CG_FRACTION = 10  # Try d / 10 products with the Hessian first: forming it costs as much.
 CG_TOL = 0.1  # Relative residual at which conjugate gradients stop.
 MODEL_TOL = 0.01  # Gap of the quadratic model of coupled members, relative to the inner gap.
-MODEL_TOL_SWEEPS = 0.1  # The same if row sweeps stall: the interior point method costs more.
-MODEL_STEPS = 60  # Iterations of the model's interior point method, at most.
-SWEEP_DECAY = 0.9  # Repeat row sweeps while each reduces the model's gap to 0.9 of the last.
+MODEL_TOL_SWEEPS = 0.1  # MODEL_TOL after sweeps that stall: the interior point method costs more.
+MODEL_STEPS = 60  # Maximum iterations of the model's interior point method.
+SWEEP_DECAY = 0.9  # Repeat sweeps while each reduces the model's gap to 0.9 of the last.
 
 
-def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
+def _solve_newton(problem, tol, monitor, subsamples=True):
     """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
-    monitor(objective, residual, rows) counts the iterations and may stop them; start is W and b, or
-    None for zeros. Returns W, b and the dual value that certifies them.
+    Returns W, b and the dual value that certifies them.
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    W, b = start or (np.zeros((T, d)), np.zeros(T))
-    start = W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0
+    zeros = np.zeros((T, d))
+    start = zeros, np.zeros(T), None, zeros, ENVELOPE_MAX if p < 2 else 0.0
     enough = max(tol, SUBSAMPLE_TOL if p >= 2 else SUBSAMPLE_TOL_ENVELOPE)
     for size in _subsample_sizes(n, d)[:0:-1] if subsamples else ():  # All but the full set.
         rows = _subsample_rows(n, size)
@@ -543,21 +542,18 @@ def _subsample_rows(n, size):
 
 
 class _Newton:
-    """Semismooth Newton on all members at once: the iterate and the steps that move it.
+    """Semismooth Newton on all members at once: the iterate and the steps that move it."""
 
-    start: W, b, the Hessians (T, d, d) or None, the column means (T, d) by which these are centred,
-    and the width of the envelope.
-    """
-
-    multipliers_apart = False  # If True, multipliers are updated in iterations of their own.
+    multipliers_apart = False  # If True, an iteration updates the multipliers or takes a step.
 
     def __init__(self, problem, start):
         X, _, _, p, beta = problem
         (n, d), T = X.shape, len(start[0])
         self.problem, self.p, self.beta = problem, p, beta
+        # H (T, d, d) may be None; rows are centred by the means (T, d).
         self.W, self.b, self.H, self.centre, self.width = start
         self.single = T == 1 and beta == 0
-        self.any_power = None if p in (1.0, 2.0) else True  # None: not even compiled.
+        self.any_power = None if p in (1.0, 2.0) else True  # None: `_power_terms` is not compiled.
         self.use_cg = self.single and p >= 2 and d >= 5 * CG_FRACTION
 
         # Outputs without bias and their change; per-row arrays of the loss, all (T, n).
@@ -571,7 +567,7 @@ class _Newton:
     def solve(self, tol, steps, monitor):
         """Iterate to the relative gap tol; return the best W and b, and their dual value."""
         best, best_residual = (self.W, self.b, -np.inf), np.inf
-        settled = moved = False
+        settled = updated = False
         for iteration in range(steps):
             # Step 1: the duality gap of the iterate.
             dual = self.measure()
@@ -587,20 +583,15 @@ class _Newton:
             # Step 2, p < 2: update the multipliers near the minimum of the envelope.
             smooth = self.p >= 2
             near = not smooth and (settled or self.inner_gap <= INNER_FRACTION * self.outer_gap)
-            moved = near and not (moved and self.multipliers_apart)
-            if moved:
-                self.move_multipliers()
+            updated = near and not (updated and self.multipliers_apart)
+            if updated:
+                self.update_multipliers()
                 if self.multipliers_apart:
                     continue
 
             # Step 3: Newton's direction and the step along it.
             self.find_direction(tol)
             settled = not self.advance()
-            if settled and smooth and not self.single:
-                # No descent: the model's minimum was not exact enough for so large a gap.
-                self.inner_gap = 0.0
-                self.solve_model(tol)
-                settled = not self.advance()
             if settled and (smooth or self.width == ENVELOPE_MIN):
                 break
         return best
@@ -630,7 +621,7 @@ class _Newton:
         self.outer_gap = self.gap - self.inner_gap
         return self.dual - conjugate
 
-    def move_multipliers(self):
+    def update_multipliers(self):
         """Step of the augmented Lagrangian: slopes become multipliers of a narrower envelope."""
         cost = self.problem.cost
         np.divide(np.abs(self.ya), cost, out=self.multiplier_ratio, where=cost > 0)
@@ -709,7 +700,7 @@ class _Newton:
         return True
 
     def directional_derivative(self, step, side):
-        """Derivative of the objective along dW after a step; G is that of there."""
+        """Derivative of the objective along dW after a step, where G was computed."""
         _, slope, _, _, along = _exclusivity(self.W, self.dW, step, side, self.G, self.beta)
         return slope - along
 
@@ -718,7 +709,7 @@ class _Newton:
 def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
     """Minimise one member's loss over its bias; return it and the sums of `_loss_terms`.
 
-    Overwrites ya. any_power is None for p = 1 or 2: the other branch is then not even compiled.
+    Overwrites ya. any_power is None for p = 1 or 2: the other branch is not compiled then.
     """
     low, high = -np.inf, np.inf
     stride = 1.0
@@ -923,8 +914,8 @@ def _line_search(here, ahead, y, cost, ratio, powers, slopes, ya, any_power):
 def _model_minimum(W, G, H, beta, target, enough):
     """argmin over V of regulariser(V) - <G, V - W> + 1/2 sum_t (v_t - w_t)' H_t (v_t - w_t).
 
-    Row sweeps while they make progress, then an interior point method. Stops if the duality gap is
-    below target; if the sweeps have stalled, below enough.
+    Sweeps over the features while they make progress, then an interior point method. Stops if the
+    duality gap is below target; if the sweeps have stalled, below enough.
     """
     T, d = W.shape
     H = H.copy()
@@ -936,25 +927,25 @@ def _model_minimum(W, G, H, beta, target, enough):
     gap, last = 0.0, np.inf
     while gap <= SWEEP_DECAY * last:
         last = gap or np.inf
-        R, gap = _sweep_model(H, linear, V, beta)
+        R, gap = _sweep_features(H, linear, V, beta)
         if gap <= target:
             return V
     return V if gap <= enough else _model_interior(H, linear, V, R, gap, beta, target)
 
 
-def _sweep_model(H, linear, V, beta):
-    """Run a row sweep of the model; overwrites V.
+def _sweep_features(H, linear, V, beta):
+    """Minimise the model feature by feature, once each; overwrites V.
 
     Returns the negative gradient R = linear - H V of the quadratic, (T, d), and the duality gap.
     """
     R = linear - _times(H, V)
-    _row_sweep(H, R, V, beta)
+    _feature_sweep(H, R, V, beta)
     value, _, conjugate, inner, _ = _exclusivity(V, V, 0.0, 1.0, R, beta)
     return R, value + conjugate - inner
 
 
 @jit
-def _row_sweep(H, R, W, beta):
+def _feature_sweep(H, R, W, beta):
     """One exact step per feature on the quadratic model; overwrites W and its gradient R."""
     T, d = W.shape
     u, h, w = np.empty(T), np.empty(T), np.empty(T)
@@ -962,7 +953,7 @@ def _row_sweep(H, R, W, beta):
         for t in range(T):
             h[t] = H[t, j, j]
             u[t] = R[t, j] + h[t] * W[t, j]
-        _row_prox(u, h, beta, w)
+        _feature_prox(u, h, beta, w)
         for t in range(T):
             change = w[t] - W[t, j]
             if change != 0.0:
@@ -972,10 +963,10 @@ def _row_sweep(H, R, W, beta):
 
 
 def _model_interior(H, linear, V, R, gap, beta, target):
-    """Minimum of the model by a predictor-corrector interior point method on the parts
-    P = (V+, V-) >= 0 with multipliers Q >= 0; a row sweep of each iterate sets exact zeros.
+    """Minimum of the model by a predictor-corrector interior point method.
 
-    V, R and gap are those of the last sweep.
+    Its variables are the parts P = (V+, V-) >= 0 with multipliers Q >= 0; a sweep of each iterate
+    sets exact zeros. V, R and gap are those of the last sweep.
     """
     best, best_gap = V, gap
 
@@ -1004,7 +995,7 @@ def _model_interior(H, linear, V, R, gap, beta, target):
         # Weights are zero if their multipliers outweigh them.
         zero = (P * dual_size <= Q * size).all(0)
         V = np.where(zero, 0.0, P[0] - P[1])
-        _, gap = _sweep_model(H, linear, V, beta)
+        _, gap = _sweep_features(H, linear, V, beta)
         if gap < best_gap:
             best, best_gap = V, gap
         if gap <= target:
@@ -1092,8 +1083,8 @@ class _Interior:
         X, y, cost, p, beta = problem
         (n, d), T = X.shape, cost.shape[0]
         self.problem = problem
-        self.live = cost > 0
-        self.wide = self.live.sum() < d
+        self.has_cost = cost > 0
+        self.wide = self.has_cost.sum() < d
 
         # Least squares, or twice that: twice the fit of separable rows has no loss.
         W, b = _least_squares(problem)
@@ -1118,7 +1109,7 @@ class _Interior:
         self.Q = np.full_like(self.P, inside + beta)
         self.dP, self.dQ = np.zeros_like(self.P), np.zeros_like(self.Q)
         self.centre = np.zeros((T, d))
-        self.n_products = self.live.sum() * (2 if p == 1 else 1) + self.P.size
+        self.n_products = self.has_cost.sum() * (2 if p == 1 else 1) + self.P.size
 
     def measure(self):
         """Set ya's sums and G, which the directions need; return the dual value."""
@@ -1136,10 +1127,7 @@ class _Interior:
         return total + ((self.P + step * self.dP) * (self.Q + step * self.dQ)).sum()
 
     def find_direction(self, total):
-        """Set Mehrotra's direction, predictor and corrector; return the step length.
-
-        total is the present complementarity.
-        """
+        """Set Mehrotra's direction at the complementarity `total`; return the step length."""
         outputs = self.W @ self.problem.X.T
         outputs += self.b[:, None]
         mu = 0.0
@@ -1164,7 +1152,7 @@ class _Interior:
         self.bias_curvature = curvature.sum(1)
         if self.wide:
             self.centre = curvature @ X / self.bias_curvature[:, None]
-            rows = [np.flatnonzero(row) for row in self.live]
+            rows = [np.flatnonzero(row) for row in self.has_cost]
             roots = [np.sqrt(curvature[t, i]) for t, i in enumerate(rows)]
             A = [roots[t][:, None] * (X[i] - self.centre[t]) for t, i in enumerate(rows)]
             self.solve = _reduced_wide(A, roots, self.Q / self.P)
@@ -1199,13 +1187,13 @@ class _Interior:
     def advance(self, step):
         """Take a step of that length."""
         _, cost, p, state, row_step, *_ = self.rows
-        live = self.live
+        used = self.has_cost
         state += step * row_step
         # The smoother of the two maps keeps alpha and e consistent.
         if p >= 2:
-            state[2][live] = (state[0][live] / (p * cost[live])) ** (1.0 / (p - 1.0))
+            state[2][used] = (state[0][used] / (p * cost[used])) ** (1.0 / (p - 1.0))
         elif p > 1:
-            state[0][live] = p * cost[live] * state[2][live] ** (p - 1.0)
+            state[0][used] = p * cost[used] * state[2][used] ** (p - 1.0)
 
         self.b += step * self.db
         self.P, self.Q = self.P + step * self.dP, self.Q + step * self.dQ
@@ -1216,9 +1204,8 @@ class _Interior:
 def _row_system(y, cost, p, state, step, curvature, rhs, f, mu, order):
     """Rows' terms of a Newton step to complementarity mu, all but df eliminated.
 
-    The arrays are those of _RowVariables, f (T, n) the outputs; order = 1 adds the products of the
-    last step. Overwrites curvature and rhs = y curvature target, so that
-    d alpha = curvature (target - y df).
+    f (T, n) are the outputs; order = 1 adds the products of the last step. Overwrites curvature
+    and rhs = y curvature target, so that d alpha = curvature (target - y df).
     """
     for t in range(cost.shape[0]):
         for i in range(y.shape[0]):
@@ -1332,18 +1319,15 @@ def _reduced_wide(A, roots, barrier_diag):
         own += np.outer(roots[t], roots[t]) * (np.trace(own) / (roots[t] @ roots[t]))
     M = _inverse(M)
 
-    def spread(V):
-        return np.einsum("tuj,uj->tj", inverse, V)
-
     def solve(residual):
         both = residual[0] + residual[1]
         h = -(2.0 * both / total).sum(0)
         v = 0.5 * (tilt * both - residual[0] + residual[1]) + tilt * h / c
-        AdV, dV = np.zeros(ends[-1]), spread(v)
+        AdV, dV = np.zeros(ends[-1]), np.einsum("tuj,uj->tj", inverse, v)
         for _ in range(1 + REFINEMENT_STEPS):
             AdV += M @ (np.concatenate([a @ dV[t] for t, a in enumerate(A)]) - AdV)
             back = [AdV[ends[t] : ends[t + 1]] @ a for t, a in enumerate(A)]
-            dV = spread(v - np.array(back))
+            dV = np.einsum("tuj,uj->tj", inverse, v - np.array(back))
         ds = (h - (tilt * dV).sum(0)) / c
         return dV, _part_steps(dV, ds, both, total, tilt)
 
@@ -1379,7 +1363,7 @@ def _with_zeros(problem, W, b, zero, dual, tol):
     """Return W and b with exact zeros at the mask `zero`, or None if the gap exceeds tol then."""
     V = np.where(zero, 0.0, W)
     lost = np.where(problem.cost > 0, problem.y * ((W - V) @ problem.X.T), 0.0).max()
-    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V makes up for the lost margins.
+    for k in (1.0, 1.0 + max(lost, 0.0)):  # A longer V restores the lost margins.
         objective = _objective(problem, k * V, k * b)
         if abs(objective - dual) <= tol * objective:
             return k * V, k * b
@@ -1402,7 +1386,6 @@ def _inverse(K):
 FAR = 100.0  # Centre the columns if |low + high| of one exceeds 100 * (high - low).
 ROWS_PER_FEATURE = 20  # Coupled members with fewer rows take the interior point method first.
 NEWTON_FEATURES = 256  # Features up to which coupled members try Newton after the other method.
-NEAR_MISS = 10.0  # Newton starts again from an answer whose certified gap is below 10 * tol.
 
 
 class _IterationMonitor:
@@ -1423,17 +1406,14 @@ class _IterationMonitor:
         return self.stopped
 
 
-def _solve(problem, has_both, tol, monitor):
-    """Solve to a certified gap; returns W, b, objective, residual.
-
-    has_both (T,) is True for members whose samples have both classes; monitor(objective, residual,
-    rows) counts the iterations.
-    """
+def _solve(problem, tol, monitor):
+    """Solve to a certified gap; returns W, b, objective, residual."""
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
 
     # A sample of one class: w = 0, and the bias is that class.
     W, b = np.zeros((T, d)), np.zeros(T)
+    has_both = (cost @ (y > 0) > 0) & (cost @ (y < 0) > 0)
     if not has_both.all():
         b[~has_both] = np.where(cost[~has_both] @ y > 0, 1.0, -1.0)
     if not has_both.any():
@@ -1443,8 +1423,7 @@ def _solve(problem, has_both, tol, monitor):
     # The other members, in columns that are not far from 0: the bias is free.
     far = _needs_centring(X[:: n // 64 + 1])
     centre = X.mean(0) if far else np.zeros(d)
-    live_cost = cost if has_both.all() else cost[has_both]
-    inner = _Problem(X - centre if far else X, y, live_cost, p, beta)
+    inner = _Problem(X - centre if far else X, y, cost[has_both], p, beta)
     members = len(inner.cost)
     basis = None
     if d > n and members == 1 and beta == 0:
@@ -1463,7 +1442,6 @@ def _solve(problem, has_both, tol, monitor):
             V, bias, dual = solver(inner, (1.0 - 2.0 * ROUNDING_FRACTION) * tol, monitor)
         except np.linalg.LinAlgError:  # Singular to the last digit.
             V, bias, dual = np.zeros((members, inner.X.shape[1])), np.zeros(members), -np.inf
-        start = V, bias
 
         # Back to the original columns, and the certificate there.
         V = V if basis is None else V @ basis.T
@@ -1473,8 +1451,6 @@ def _solve(problem, has_both, tol, monitor):
         best = solution if best is None or solution[3] < best[3] else best
         if best[3] <= tol or monitor.stopped:
             break
-        if solver is newton and solution[3] <= NEAR_MISS * tol:  # Its updated outputs drifted.
-            solvers.append(partial(_solve_newton, subsamples=False, start=start))
     return best
 
 
@@ -1833,9 +1809,8 @@ class ExRM(_Estimator):
     coef_ (T, d), intercept_ (T,) : the members
     ensemble_coef_ (d,), ensemble_intercept_ : their mean
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem, and its certified duality gap / objective_; both
-        are computed anew from coef_ and intercept_. The divisor is at least 1e-200, since the
-        objective is 0 if every sample has one class only
+    objective_, residual_ : value of the problem; certified duality gap / max(objective_, 1e-200).
+        Both are computed anew from coef_ and intercept_
     n_iter_ : number of iterations, including those on subsamples
     converged_, trace_ : residual_ <= tol; objective per iteration on all rows, objective_ last
     classes_, n_features_in_ : as in scikit-learn
@@ -1880,24 +1855,23 @@ class ExRM(_Estimator):
         # Equal samples: PSVM(lam / T, beta / T), T times. The objective is T^2 times that of one.
         equal = self.sampling is None and self.solver == "auto"
         copies = self.n_estimators if equal else 1
-        on_iteration = partial(self._report_iteration, copies * copies)
+        report = partial(self._report_iteration, copies * copies)
+        monitor = _IterationMonitor(report, self.max_iter)
         if hasattr(X, "fit_model"):  # Row blocks, see solvers/rows.
-            monitor = _IterationMonitor(on_iteration, self.max_iter)
             X, solution = X.fit_model(self, y, sample_weight, monitor)
         else:
             X, y, weight = self._check_fit(X, y, sample_weight)
             self._set_features(X, weight)
             X = self._features(X)
             with np.errstate(all="ignore"):  # An overflow makes the residual infinite.
-                solution = self._solve_rows(X, y, weight, copies, on_iteration)
+                solution = self._solve_rows(X, y, weight, copies, monitor)
         self._set_fitted(*solution, copies)
         if not self.converged_:
             warnings.warn(self._not_converged(X), ConvergenceWarning, stacklevel=3)
         return self
 
-    def _solve_rows(self, X, y, weight, copies, on_iteration):
+    def _solve_rows(self, X, y, weight, copies, monitor):
         """Solve on rows in memory by the chosen solver; return W, b, objective and residual."""
-        monitor = _IterationMonitor(on_iteration, self.max_iter)
         equal = self.sampling is None and self.solver == "auto"
         if equal and self._threads() > 1 and __package__:
             with suppress(ImportError):  # A file that stands alone has one thread.
@@ -1909,19 +1883,12 @@ class ExRM(_Estimator):
         cost = self._cost(weight, copies)
         problem = _Problem(X, y, cost, float(self.p), self.beta / copies)
         if self.solver == "auto":
-            has_both = np.ones(1, bool)
-            if not equal:
-                has_both = (cost[:, y > 0] > 0).any(1) & (cost[:, y < 0] > 0).any(1)
-            return _solve(problem, has_both, self.tol, monitor)
+            return _solve(problem, self.tol, monitor)
         rho = self.rho if self.solver == "paper" else None
-        options = rho, self.prox == "reweighted", on_iteration
-        return _solve_splitting(problem, self.tol, self.max_iter, *options)
+        return _solve_splitting(problem, self.tol, rho, self.prox == "reweighted", monitor)
 
     def _cost(self, weight, copies):
-        """Weight of each example's loss, (T, n), or (1, n) for equal members.
-
-        The bootstrap multiplies the row's weight by the number of its draws.
-        """
+        """Weight of each example's loss times its draws, (T, n), or (1, n) for equal members."""
         members = self.n_estimators // copies
         if self.sampling is None:
             return np.repeat(weight[None] * (self.lam / copies), members, axis=0)
@@ -1933,11 +1900,10 @@ class ExRM(_Estimator):
 
     def _report_iteration(self, scale, iteration, objective, residual, rows=None):
         """Report an iteration; those on subsamples do not stay in the trace."""
-        objective, residual = scale * objective, float(residual)
-        if rows is None:
-            return self._report(iteration, objective, residual=residual)
-        stop = self._report(iteration, objective, residual=residual, rows=rows)
-        self.trace_.pop()
+        info = {"residual": float(residual)} | ({} if rows is None else {"rows": rows})
+        stop = self._report(iteration, scale * objective, **info)
+        if rows is not None:
+            self.trace_.pop()
         return stop
 
     def _set_fitted(self, W, b, objective, residual, copies):

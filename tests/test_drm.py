@@ -118,7 +118,7 @@ def heart(n=150):
 
 # -- optimum ------------------------------------------------------------------------------------
 @uncompiled
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(0, 105, 7))  # all remainders of random_problem
 def test_against_clarabel(seed):
     X, y, weight, counts, params = random_problem(seed)
     model = DRM(**params, tol=1e-7).fit(X, y, sample_weight=weight)
@@ -132,6 +132,7 @@ def test_against_clarabel(seed):
     gap = model.residual_ * abs(objective)
     assert objective - optimum <= gap + 1e-9 * abs(optimum)  # Clarabel is not exact either
     assert_allclose(model.votes(X).T, model.dual_coef_ @ (K + 1.0), atol=1e-9)
+    assert_allclose(model.alpha_.sum(axis=1), params["nu"] / params["n_estimators"])
 
 
 @uncompiled
@@ -199,39 +200,8 @@ def test_alternation_ends_where_all_members_are_equal(T, mu):
     assert np.ptp(solution.w, axis=0).max() < 1e-6 * size
     own = DRM(**params, solver="alternating", sampling="bootstrap", random_state=0).fit(X, y)
     assert np.ptp(own.dual_coef_, axis=0).max() > 0.1 * np.abs(own.dual_coef_).max()
-    assert (
-        own.facts()["mean pairwise angle in degrees"]
-        > 5
-        > 1e-3
-        > paper.facts()["mean pairwise angle in degrees"]
-    )
-
-
-@uncompiled
-def test_equal_samples_are_one_machine():
-    """min -nu rho + mean xi^2 + 2 mu T (T - 1) |w|^2, |w| <= 1, by SciPy on the w of the kernel."""
-    X, y = heart(60)
-    model = DRM(n_estimators=7, mu=2e-4, nu=0.4, tol=1e-9).fit(X, y)
-    assert_allclose(model.alpha_.sum(axis=1), 0.4 / 7)
-    K, signs = gram(model, X) + 1.0, 2.0 * y - 1.0
-    values, vectors = np.linalg.eigh(K)
-    phi = vectors * np.sqrt(np.maximum(values, 0.0))
-
-    def machine(z):
-        w, rho = z[:-1], z[-1]
-        xi = np.maximum(rho - signs * (phi @ w), 0.0)
-        value = -0.4 * rho + (xi**2).mean() + 2 * 2e-4 * 7 * 6 * w @ w
-        slope = -2.0 * (xi * signs) @ phi / len(signs) + 4 * 2e-4 * 7 * 6 * w
-        return value, np.append(slope, -0.4 + 2.0 * xi.mean())
-
-    ball = {"type": "ineq", "fun": lambda z: 1.0 - z[:-1] @ z[:-1],
-            "jac": lambda z: np.append(-2.0 * z[:-1], 0.0)}  # fmt: skip
-    options = {"ftol": 1e-14, "maxiter": 1000}
-    start = np.append(np.zeros(len(y)), 0.2)
-    found = optimize.minimize(
-        machine, start, jac=True, constraints=[ball], method="SLSQP", options=options
-    )
-    assert_allclose(model.objective_, found.fun, rtol=1e-6)
+    angles = [model.facts()["mean pairwise angle in degrees"] for model in (paper, own)]
+    assert angles[0] < 1e-3 and angles[1] > 5
 
 
 @pytest.mark.parametrize("sampling", [None, "bootstrap"])
@@ -269,11 +239,12 @@ def test_a_bound_that_holds_nothing():
     assert np.isfinite(xor.decision_function(corners)).all()
 
 
-def test_two_members_with_own_samples():
-    """mu |w_1 + w_2|^2 leaves w_1 - w_2 free: the hardest case for visits in turn."""
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0])
+def test_two_members_with_own_samples(mu):
+    """mu |w_1 + w_2|^2 leaves w_1 - w_2 free: the hardest case for sweeps."""
     X, y = heart(80)
-    model = DRM(n_estimators=2, mu=1.0, nu=0.5, sampling="bootstrap", random_state=0).fit(X, y)
-    problem = gram(model, X), 2.0 * y - 1.0, naive_bootstrap(np.ones(80), 2, 0), 0.5, 1.0
+    model = DRM(n_estimators=2, mu=mu, nu=0.5, sampling="bootstrap", random_state=0).fit(X, y)
+    problem = gram(model, X), 2.0 * y - 1.0, naive_bootstrap(np.ones(80), 2, 0), 0.5, mu
     assert model.converged_
     assert_allclose(model.objective_, naive_objective(*problem, clarabel(*problem)), rtol=1e-6)
 
@@ -288,6 +259,9 @@ def test_small_tolerances_are_reached():
         assert model.residual_ <= 1e-12
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
         DRM(sampling="bootstrap", random_state=0, max_iter=1, tol=1e-9).fit(X, y)
+    with pytest.warns(ConvergenceWarning):  # the gap is relative to a small objective
+        model = NuSVM(nu=1e-3, max_iter=1, kernel="linear").fit(X, y)
+    assert abs(model.objective_) < 1e-3 < model.residual_
 
 
 @uncompiled
@@ -428,10 +402,6 @@ def test_bad_kernel_matrices():
     K = X @ X.T
     with pytest.raises(ValueError, match=r"needs a square kernel matrix .* got shape \(40, 13\)"):
         DRM(kernel="precomputed").fit(X, y)
-    skew = K.copy()
-    skew[3, 5] += 1.0
-    with pytest.raises(ValueError, match=r"must be symmetric, but K\[3, 5\] = .* and K\[5, 3\]"):
-        DRM(kernel="precomputed").fit(skew, y)
     with pytest.raises(ValueError, match="X has 13 features, but DRM is expecting 40"):
         DRM(kernel="precomputed").fit(K, y).predict(X)
 
@@ -470,7 +440,7 @@ def test_eigenvalues_of_all_rows_count(size):
 
 
 @uncompiled
-def test_what_a_kernel_lacks():
+def test_psd_shift():
     rng = np.random.default_rng(0)
     for n in (2, 30):
         A = rng.normal(size=(n, n))
@@ -495,7 +465,8 @@ def test_kernel_matrices_have_to_be_symmetric(size):
     for i, j in ((3, 5), (0, 7)):
         skew = K.copy()
         skew[i, j] += size * np.sqrt(K[i, i] * K[j, j])
-        with pytest.raises(ValueError, match=rf"must be symmetric, but K\[{i}, {j}\]"):
+        text = rf"must be symmetric, but K\[{i}, {j}\] = .* and K\[{j}, {i}\]"
+        with pytest.raises(ValueError, match=text):
             NuSVM(kernel="precomputed").fit(skew, y)
         skew[i, j] = K[i, j] * (1 + 1e-13)
         model = NuSVM(kernel="precomputed").fit(skew, y)
@@ -534,18 +505,6 @@ def test_rbf_does_not_cancel(factor, gamma):
         model._kernel_to(Z), Z, np.ones(83), model._diagonal(Z), 500.0, np.float64
     ).table
     assert_array_equal(table.diagonal(), 2.0)
-
-
-@uncompiled
-def test_columns_of_1e8():
-    """The objective that long double gives, with k(x, x) = 1."""
-    rng = np.random.default_rng(0)
-    X = 1e8 * rng.normal(size=(50, 4))
-    y = np.where(X[:, 0] > 0, 1, -1)
-    model = NuSVM(gamma=1.0).fit(X, y)
-    problem = np.eye(50), y, np.ones((1, 50)), 0.5, 0.0
-    assert model.converged_
-    assert_allclose(model.objective_, naive_objective(*problem, clarabel(*problem)), rtol=1e-6)
 
 
 @uncompiled
@@ -613,7 +572,7 @@ def test_rows_with_the_same_x_cancel():
 
 # -- stages -------------------------------------------------------------------------------------
 @uncompiled
-def test_follow():
+def test_update_multiplier():
     """s = max(sigma, |u + 2 q| / 2), and the gradient that belongs to it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
@@ -634,8 +593,8 @@ def test_follow():
 
 @uncompiled
 @pytest.mark.parametrize("mu", [1e-3, 5.0])
-def test_a_round_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
-    """(5), (6) and (7) hold for the last member visited: nothing moved after it."""
+def test_a_sweep_leaves_each_member_at_its_own_optimum(mu, monkeypatch):
+    """(5), (6) and (7) hold for the last member of a sweep: nothing changed after it."""
     monkeypatch.setattr(drm, "PAIRS_PER_ROW", 10_000)
     rng = np.random.default_rng(4)
     T, n, nu = 3, 40, 0.6
@@ -831,15 +790,6 @@ def test_max_iter_and_callback_count_every_stage(params):
     assert model.n_iter_ == 6
 
 
-@uncompiled
-def test_residual_is_relative_to_the_objective():
-    """An objective of 1e-7 does not make a gap of 1e-8 a small one."""
-    X, y = heart(100)
-    with pytest.warns(ConvergenceWarning):
-        model = NuSVM(nu=1e-3, max_iter=1, kernel="linear").fit(X, y)
-    assert abs(model.objective_) < 1e-3 < model.residual_
-
-
 def test_a_fit_that_fails_leaves_the_object_as_it_was():
     X, y = heart(60)
     model = DRM(3, kernel="linear").fit(X, y)
@@ -939,7 +889,7 @@ def test_table_and_products_of_threads(monkeypatch, dtype):
     assert_allclose(drm._mean_distance(X, weight, n_threads=3), width, rtol=1e-12)
 
 
-def test_threads_do_not_tell_of_overflows():
+def test_threads_do_not_warn_of_overflows():
     def exponentials(values):
         return [np.exp(np.array([v])) for v in values]
 

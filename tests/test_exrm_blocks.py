@@ -91,7 +91,7 @@ def test_dual_value_and_gaps_of_an_iterate(p):
     run = newton._BlockNewton(ThreadBlocks(X, sign, weight), hinge, beta, centre, start)
     if p < 2:
         run.measure()
-        run.move_multipliers()
+        run.update_multipliers()
     dual, (part,) = run.measure(), run.blocks.blocks
 
     cost, delta = 0.7 * weight, run.width

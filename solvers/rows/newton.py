@@ -182,7 +182,7 @@ class _BlockNewton(_Newton):
         reg, _, conjugate, inner, _ = _exclusivity(self.W, self.W, 0.0, 1.0, self.G, self.beta)
         self.inner_gap = max(reg + conjugate - inner, 0.0) + 0.5 * self.bias_step * neg_bias_grad
 
-    def move_multipliers(self):
+    def update_multipliers(self):
         """Step of the augmented Lagrangian: slopes become multipliers of a narrower envelope."""
         old, self.width = self.width, max(self.width / exrm.ENVELOPE_DECAY, exrm.ENVELOPE_MIN)
         self.pass_over_rows(renew=old)
@@ -452,7 +452,7 @@ def fit(model, blocks, y, sample_weight, monitor):
         if len(X) < n:
             return X, _solve_blocks(blocks, sample, hinge, beta, model.tol, monitor, jobs)
         problem = exrm._Problem(X, y, hinge.scale * weight[None], hinge.p, beta)
-        return X, exrm._solve(problem, np.ones(1, bool), model.tol, monitor)
+        return X, exrm._solve(problem, model.tol, monitor)
 
 
 def solve_threads(model, X, y, weight, copies, monitor):
