@@ -1066,22 +1066,6 @@ def test_converged_means_below_tol():
 
 
 @pytest.mark.uncompiled
-def test_callback_stops_and_sees_the_trace():
-    X, y = blobs(100, 5)
-    seen = []
-
-    def stop_at_2(model, iteration, info):
-        seen.append((iteration, info["objective"], info["residual"]))
-        return iteration == 2
-
-    with pytest.warns(ConvergenceWarning):
-        model = PSVM(callback=stop_at_2).fit(X, y)
-    assert model.n_iter_ == 2 and [s[0] for s in seen] == [1, 2]
-    assert_allclose(model.trace_, [s[1] for s in seen], rtol=1e-12)
-    assert_allclose(model.residual_, seen[-1][2], rtol=1e-12)
-
-
-@pytest.mark.uncompiled
 @pytest.mark.parametrize("landmarks", [12, 256])
 def test_rbf_decisions_from_a_file(landmarks, tmp_path):
     """A loaded model decides by the formula of its arrays, to the last bit as before; arrays that
@@ -1102,9 +1086,3 @@ def test_rbf_decisions_from_a_file(landmarks, tmp_path):
             np.savez(file, **parts | {"map_": wrong})
         with pytest.raises(ValueError, match="its PSVM is damaged"):
             model_file.load(tmp_path / "bad")
-
-
-@pytest.mark.uncompiled
-def test_verbose_prints_a_line_an_iteration(capsys):
-    model = PSVM(verbose=1).fit(*blobs(50, 2))
-    assert len(capsys.readouterr().out.splitlines()) == model.n_iter_

@@ -227,9 +227,9 @@ def test_files_that_are_no_models(tmp_path):
     refuse("allow_pickle")
     for version in (1, 2, 4):
         write(path, arrays, header | {"format": version})
-        refuse(f"it has format {version}, this version reads 3; fit the model again and save it")
+        refuse(f"it has format {version}, not 3; fit and save it again")
     write(path, {}, {"format": 2, "class": "PSVM", "params": {}, "values": {"converged_": True}})
-    refuse("fit the model again and save it with this version")
+    refuse("it has format 2, not 3")
     for model in (3, "PSVM", [], {}, {"class": "PSVM"}, {"array": "coef_"}, None):
         write(path, arrays, {"format": 3, "model": model})
         refuse("")
@@ -242,7 +242,7 @@ def test_files_that_are_no_models(tmp_path):
             target.filelist.append(copy.copy(large))
             target.filelist[-1].filename = f"more{k}.npy"
         target._didModify = True
-    refuse("its parts are larger than the file")
+    refuse("its arrays are larger than the file")
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
 
