@@ -1451,9 +1451,9 @@ class _Nested(_Estimator):
 # <<< shared: nested
 
 
-# >>> shared: members 2
+# >>> shared: members 3
 def takes_nan(member):
-    """Return True if a member accepts NaN in X, by its own word or its scikit-learn tags."""
+    """Return True if a member accepts NaN in X, by its own method or its scikit-learn tags."""
     if hasattr(member, "_takes_nan"):
         return member._takes_nan()
     has_tags = hasattr(member, "__sklearn_tags__")

@@ -1,5 +1,5 @@
-"""What several test files need. BLAS gets one thread, set before NumPy is imported: the tests
-already run on all cores."""
+"""Helpers of several test files. BLAS gets one thread, set before NumPy is imported: the tests run
+on all cores."""
 
 import contextlib
 import itertools
@@ -171,11 +171,6 @@ def damage(value, rng, stop=0.1):
     else:
         changed[key] = damage(value[key], rng, stop)
     return changed
-
-
-ODD = [None, "x", -1, 0, 1e9, np.nan, np.inf, [], {}, [1.0], True]  # Values of any kind.
-# Words that are right for one parameter of text and wrong for others.
-WORDS = ["isotonic", "platt", "soft", "majority", "average", "linear", "hamming"]
 
 
 def check_quick_page(name):

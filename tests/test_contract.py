@@ -57,28 +57,22 @@ WAYS = {  # Further parameters with code of their own.
     "AdaBoost": [{"mode": "resample"}, {"base": PSVM(), "n_estimators": 3}],
     "AdaBoostNC": [{"mode": "reweight"}],
     "Voting": [
-        {"how": "soft"},
-        {"how": "average", "members": "linear", "weights": [2.0]},
-        {"weights": "log-odds"},
-        {"how": "soft", "weights": "inverse-error", "cv": 3},
+        {"how": "soft"}, {"how": "average", "members": "linear", "weights": [2.0]},
+        {"weights": "log-odds"}, {"how": "soft", "weights": "inverse-error", "cv": 3},
     ],
     "Calibrated": [{"method": "isotonic"}],
     "ECOC": [{"decoding": "hamming"}],
     "GradientBoosting": [
-        {"order": 1},
-        {"subsample": 0.5, "max_features": 0.5},
-        {"loss": "hinge", "order": 1},
+        {"order": 1}, {"subsample": 0.5, "max_features": 0.5}, {"loss": "hinge", "order": 1},
     ],
     "Bagging": [
-        {"max_features": "sqrt", "voting": "soft"},
+        {"max_features": "sqrt", "voting": "soft"}, {"oob_score": True, "n_jobs": 2},
         {"max_features": 0.5, "per_split": False, "bootstrap": False, "max_samples": 0.5},
         {"base": PSVM(), "n_estimators": 3, "max_features": 2, "n_jobs": 2},
-        {"oob_score": True, "n_jobs": 2},
-        {"outputs": "flip"},
-        {"outputs": "smear", "voting": "soft"},
+        {"outputs": "flip"}, {"outputs": "smear", "voting": "soft"},
         {"perturb": {"max_depth": [2, None], "max_features": [1, 2]}},
     ],
-}
+}  # fmt: skip
 
 
 def variants(cls):
@@ -166,16 +160,39 @@ def test_scikit_learn_tools(cls):
 def test_pandas(cls):
     pandas = pytest.importorskip("pandas")
     X, y = table()
-    frame = pandas.DataFrame(X, columns=list("abcd"))
+    X, y = np.round(3.0 * X), y == "yes"
+    frame = pandas.DataFrame(X.astype(int), columns=list("abcd"))
     model = make(cls).fit(frame, pandas.Series(y))
+    expected = make(cls).fit(X, y).decision_function(X)
     assert list(model.feature_names_in_) == list("abcd")
-    assert_array_equal(model.predict(frame), make(cls).fit(X, y).predict(X))
+    assert_array_equal(model.decision_function(frame), expected)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[list("dcba")])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
     with pytest.warns(UserWarning, match="fitted without feature names"):
         make(cls).fit(X, y).predict(frame)
+    nullable = frame.astype({"a": "Int64", "b": "Int32", "c": "Float64"})
+    labels = pandas.Series(y).astype("Int64")
+    for numbers in (labels, labels.astype(int).to_numpy().astype(object)):
+        model = make(cls).fit(nullable, numbers)
+        assert model.classes_.dtype.kind == "i"
+        assert_array_equal(model.decision_function(nullable), expected)
+        numbers[3] = pandas.NA
+        with pytest.raises(ValueError, match="row 3 has no label"):
+            make(cls).fit(nullable, numbers)
+    nullable.loc[4, "a"] = pandas.NA
+    if model._allow_nan:
+        X[4, 0] = np.nan
+        again = model.decision_function(pandas.DataFrame(X, columns=list("abcd")))
+        assert_array_equal(model.decision_function(nullable), again)
+    else:
+        with pytest.raises(ValueError, match="nan in row 4, column 0"):
+            model.predict(nullable)
+    dates = frame.assign(b=pandas.Timestamp("2020-02-02"))
+    for bad in (dates, dates.b.to_frame(), dates.b.to_frame().to_numpy(), dates.to_numpy()):
+        with pytest.raises((ValueError, TypeError), match="convert dates|nor dates"):
+            make(cls).fit(bad, y)
 
 
 # -- the contract ---------------------------------------------------------------------------------
@@ -203,6 +220,8 @@ def test_fitted_model(cls):
         assert model.score(X, y, weight) == pytest.approx(weight @ right / weight.sum())
         for now, then in zip((X, y, weight), before, strict=True):
             assert_array_equal(now, then)
+        model.decision_function = lambda X: np.array([-1e-300, -0.0, 0.0, 1e-300])
+        assert_array_equal(model.predict(X[:4]), ["no", "yes", "yes", "yes"])
 
 
 @pytest.mark.uncompiled
@@ -236,15 +255,20 @@ def test_input_forms_give_equal_models(cls):
 
 @every
 def test_deterministic_also_in_threads(cls):
+    """Fits on two threads, each on any number of threads of its own, are equal."""
     X, y = table()
+    has_threads = "n_jobs" in inspect.signature(cls).parameters
     for base in variants(cls):
 
-        def fit(_, base=base):
-            return type(base)(**base.get_params(deep=False)).fit(X, y).decision_function(X)
+        def fit(n_jobs, base=base):
+            params = base.get_params(deep=False) | ({"n_jobs": n_jobs} if has_threads else {})
+            model = type(base)(**params).fit(X, y)
+            assert not has_threads or 1 <= model._threads() <= os.cpu_count()
+            return model.decision_function(X)
 
-        first = fit(0)
+        first = fit(1)
         with ThreadPoolExecutor(2) as pool:
-            for result in pool.map(fit, range(3)):
+            for result in pool.map(fit, (None, -1, -2, 10**9)):
                 assert_array_equal(result, first)
 
 
@@ -268,8 +292,8 @@ assert not heavy, heavy
 
 @each_file
 def test_file_works_alone(path, tmp_path):
-    """As a module and as a program, whose kernels have to be compiled once more; low optimisation
-    saves half of that time. For one file again as a module, from the cache of the first time."""
+    """Run a copy as a module and as a program, whose kernels are compiled once more: quickly. One
+    file runs as a module again, from the cache of the first time."""
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
     used = ["-c", ALONE.format(folder=str(tmp_path), stem=path.stem)]

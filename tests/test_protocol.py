@@ -1,8 +1,6 @@
 """The shared protocol under hostile use: state, labels, weights, callbacks, parameters."""
 
-import importlib
 import inspect
-import os
 import re
 import sys
 import threading
@@ -20,7 +18,7 @@ from solvers.drm import DRM
 from solvers.exrm import COMMON_RULES, PSVM, ExRM, satisfies
 from solvers.gradient_boosting import GradientBoosting
 from solvers.multiclass import OneVsRest
-from tests.test_contract import FILES, by_name, each_kind, estimators, every, make, table, variants
+from tests.test_contract import by_name, estimators, every, make, table, variants
 
 REGRESSORS = estimators("regressor")
 WITHOUT_PARTS = {"ExRM", "PSVM", "DRM", "NuSVM", "Calibrated"}  # No vote before the end of the fit.
@@ -160,38 +158,6 @@ def test_score_checks_y(cls):
 
 
 @pytest.mark.uncompiled
-@each_kind
-def test_pandas_with_gaps(cls):
-    pandas = pytest.importorskip("pandas")
-    X, y = table()
-    X = np.round(3.0 * X)
-    frame = pandas.DataFrame(X.astype(int), columns=list("abcd"))
-    nullable = frame.astype({"a": "Int64", "b": "Int32", "c": "Float64"})
-    labels = pandas.Series(y == "yes").astype("Int64")
-    expected = make(cls).fit(frame, y == "yes").decision_function(frame)
-    objects = labels.astype(int).to_numpy().astype(object)
-    for numbers in (labels, objects):
-        model = make(cls).fit(nullable, numbers)
-        assert model.classes_.dtype.kind == "i"
-        assert_array_equal(model.decision_function(nullable), expected)
-        numbers[3] = pandas.NA
-        with pytest.raises(ValueError, match="row 3 has no label"):
-            make(cls).fit(nullable, numbers)
-    nullable.loc[4, "a"] = pandas.NA
-    if model._allow_nan:
-        X[4, 0] = np.nan
-        again = model.decision_function(pandas.DataFrame(X, columns=list("abcd")))
-        assert_array_equal(model.decision_function(nullable), again)
-    else:
-        with pytest.raises(ValueError, match="nan in row 4, column 0"):
-            model.predict(nullable)
-    dates = frame.assign(b=pandas.Timestamp("2020-02-02"))
-    for bad in (dates, dates.b.to_frame(), dates.b.to_frame().to_numpy(), dates.to_numpy()):
-        with pytest.raises((ValueError, TypeError), match="convert dates|nor dates"):
-            make(cls).fit(bad, y)
-
-
-@pytest.mark.uncompiled
 @every
 def test_class_weights_are_example_weights(cls):
     X, y = table()
@@ -211,28 +177,6 @@ def test_class_weights_are_example_weights(cls):
         make(cls, class_weight=labels).fit(X, (y == "yes").astype(int))
     with pytest.raises(ValueError, match="weights are zero on all rows of a class"):
         make(cls, class_weight={"no": 1e-140}).fit(X, y, np.full(120, 1e-200))
-
-
-@pytest.mark.uncompiled
-@every
-def test_unknown_labels_are_refused(cls):
-    X, y = table()
-    model = make(cls).fit(X, y)
-    for name in ("margins", "error_correlation"):
-        if hasattr(model, name):
-            with pytest.raises(ValueError, match="y holds 'x', which is none of the classes"):
-                getattr(model, name)(X, np.where(np.arange(120) == 3, "x", y))
-            with pytest.raises(ValueError, match="y must have shape"):
-                getattr(model, name)(X, y[1:])
-
-
-@pytest.mark.uncompiled
-@each_kind
-def test_a_decision_of_zero_is_the_positive_class(cls):
-    X, y = table()
-    model = make(cls).fit(X, y)
-    model.decision_function = lambda X: np.array([-1e-300, -0.0, 0.0, 1e-300])
-    assert_array_equal(model.predict(X[:4]), ["no", "yes", "yes", "yes"])
 
 
 # -- parameters -----------------------------------------------------------------------------------
@@ -256,19 +200,6 @@ def test_random_states(cls):
             assert (fit(state) != first).any() == draws[-1]
             assert_array_equal(fit(kind(3)), first)
     assert any(draws) == (cls.__name__ in DRAWN)
-
-
-@pytest.mark.uncompiled
-@every
-def test_numbers_of_threads(cls):
-    if "n_jobs" not in inspect.signature(cls).parameters:
-        pytest.skip("has no threads")
-    X, y = table()
-    expected = make(cls, n_jobs=1).fit(X, y).decision_function(X)
-    for jobs in (None, -1, -2, 2, 10**9):
-        model = make(cls, n_jobs=jobs).fit(X, y)
-        assert_array_equal(model.decision_function(X), expected)
-        assert 1 <= model._threads() <= os.cpu_count()
 
 
 @pytest.mark.uncompiled
@@ -300,13 +231,10 @@ RULES = {  # Rule: values that satisfy it, values that do not.
     "an integer >= 1": ([1, np.int64(7)], [0, 1.0, "1", None, [1]]),
     "None or an integer from 2 to 256": ([None, 2, 256], [1, 257, "None", 2.0]),
     "a finite number > 0": ([1, 0.5, np.float32(2)], [0, -1, np.inf, np.nan, "1", None]),
-    "a number > 0": ([1e-9, np.inf], [0.0, np.nan, "a"]),
     "an integer >= 1 or a share > 0 and < 1": ([3, 0.5], [0, 1.5, -2]),
     "'scale' or a finite number >= 0": (["scale", 0], ["scal", -1, None, np.zeros(2)]),
     "one of None, 'bootstrap'": ([None, "bootstrap"], ["None", False, 0]),
     "True or False": ([True, False, np.True_], [None, "True", 2]),
-    "None or a function": ([None, print], [0, "print"]),
-    "'tree' or an object with fit and predict": (["tree", PSVM()], ["bush", object(), None]),
     COMMON_RULES["class_weight"]: ([None, "balanced", {}, {"a": 2}], ["even", 1, [], {"a": -1}]),
 }
 
@@ -326,12 +254,3 @@ def test_defaults_satisfy_their_rules(cls):
         if name in rules:
             assert satisfied(parameter.default, rules[name]), name
             assert not satisfied(object(), rules[name]), name
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_structures_have_no_padding(path):
-    """Nobody sets padding: it would carry what was there before into files."""
-    module = importlib.import_module(f"solvers.{path.stem}")
-    for name, value in vars(module).items():
-        if isinstance(value, np.dtype) and value.names:
-            assert value.itemsize == sum(value[key].itemsize for key in value.names), name

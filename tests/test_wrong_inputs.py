@@ -21,7 +21,7 @@ REGRESSORS = BaggingRegressor, GradientBoostingRegressor, StackingRegressor, Vot
 
 
 class Says:
-    """A fitted member that predicts what it was made with."""
+    """A fitted member with fixed predictions."""
 
     def __init__(self, says):
         self.says, self.classes_ = says, [0]
@@ -267,6 +267,11 @@ def test_wrong_calls(cls):
         model.fit(X, Y).predict(X[:, :3])
     with pytest.raises(ValueError, match="X is too large"):
         model.predict(1e155 * X)
+    for name in {"margins", "error_correlation"} & {*dir(model)}:
+        with pytest.raises(ValueError, match="y holds 'x', which is none of the classes of fit"):
+            getattr(model, name)(X, np.where(np.arange(120) == 3, "x", Y))
+        with pytest.raises(ValueError, match="y must have shape"):
+            getattr(model, name)(X, Y[1:])
 
 
 @pytest.mark.uncompiled
