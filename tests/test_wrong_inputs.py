@@ -42,7 +42,7 @@ def changed(array, place, value):
 
 DATA = {  # Arguments of fit, and the words that a user would search for.
     "infinite cell": ((changed(X, (3, 2), np.inf), Y), "NaN or infinity: inf in row 3, column 2"),
-    "large cell": ((changed(X, (5, 1), -1e150), Y), "X is too large .*: -1e.* in row 5, column 1"),
+    "large cell": ((changed(X, (5, 1), -1e150), Y), "X is too large: -1e.* in row 5, column 1"),
     "short y": ((X, Y[:-1]), r"y must have shape \(120,\), got \(119,\)"),
     "wide y": ((X, np.tile(Y, (2, 1)).T), r"y must have shape \(120,\), got \(120, 2\)"),
     "no y": ((X, None), "requires y"),
