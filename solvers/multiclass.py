@@ -151,35 +151,37 @@ def _least_squares(X, targets, weight, l2):
     return coef, level - coef @ mean, objective, gap
 
 
-# >>> shared: numbers 2
-ROWS = 2048  # Rows per chunk, whose arrays stay in the processor's cache.
+# >>> shared: numbers 1
+ROWS = 2048  # So many rows are looked at together: what is computed of them stays in the cache.
 
 
 def _deviations(X, C, mean, w):
-    """Standard deviations (d,) of the columns of X, infinite for constant columns.
-
-    C is X - mean; w are the weights (n,) of the rows, of sum 1.
-    """
-    chunks = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
-    deviations = np.sqrt(sum(w[chunk] @ C[chunk] ** 2 for chunk in chunks))
-    is_small = deviations <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
-    for j in np.flatnonzero(is_small):
-        x, c = X[w > 0, j], C[w > 0, j]
+    """Standard deviation of each column of X from its mean and its centred form C, with weights w
+    of sum 1; infinite for columns that are constant: they then count for nothing."""
+    parts = (slice(i, i + ROWS) for i in range(0, len(w), ROWS))
+    found = np.sqrt(sum(w[part] @ C[part] ** 2 for part in parts))
+    odd = found <= len(w) * EPS * np.abs(mean) + VANISHING**0.5
+    for j in np.flatnonzero(odd) if odd.any() else ():
+        x = X[w > 0, j]
+        c = C[w > 0, j]
         size = np.abs(c).max()  # Squares of small numbers would be 0.
-        is_constant = size < VANISHING or (x == x[0]).all()
-        deviations[j] = np.inf if is_constant else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
-    return deviations
+        level = size < VANISHING or (x == x[0]).all()
+        found[j] = np.inf if level else size * np.sqrt(w[w > 0] @ (c / size) ** 2)
+    return found
 
 
 def _are_bounded(f):
-    """Return True if all outputs are numbers below MAX_ABS."""
-    return bool((np.abs(f) < MAX_ABS).all())
+    """Whether all outputs are numbers below MAX_ABS."""
+    flat = f.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = flat @ flat
+    return square < MAX_ABS**2 or bool((np.abs(flat) < MAX_ABS).all())
 
 
 # <<< shared: numbers
 
 
-# >>> shared: estimator 7
+# >>> shared: estimator 8
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.
