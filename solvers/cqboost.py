@@ -1301,7 +1301,7 @@ def _kl_inverse(p, bound, up):
     return outer
 
 
-# >>> shared: estimator 8
+# >>> shared: estimator 7
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.

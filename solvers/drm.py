@@ -1187,7 +1187,7 @@ def _inverse_step_to_cone(x, dx):
     return np.where(inside >= 0.0, -middle + np.sqrt(np.maximum(inside, 0.0)), 0.0)
 
 
-# >>> shared: estimator 8
+# >>> shared: estimator 7
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.

@@ -1593,7 +1593,7 @@ def scale_gamma(X, weight):
 # <<< shared: scale
 
 
-# >>> shared: estimator 8
+# >>> shared: estimator 7
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.
