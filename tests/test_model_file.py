@@ -162,7 +162,7 @@ def test_a_file_does_not_contain_a_given_loss(cls, tmp_path):
     copy = load(path)
     assert copy.loss is None and copy.get_params() == model.get_params() | {"loss": None}
     assert_array_equal(copy.votes(X), model.votes(X))
-    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None.* it needs its loss"):
+    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None, "):
         copy.fit(X, y)
     assert_array_equal(copy.set_params(loss=halved_square).fit(X, y).votes(X), model.votes(X))
 
