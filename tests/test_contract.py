@@ -62,6 +62,7 @@ WAYS = {  # Further parameters with code of their own.
     ],
     "Calibrated": [{"method": "isotonic"}],
     "ECOC": [{"decoding": "hamming"}],
+    "OneVsRest": [{"base": PSVM()}],
     "GradientBoosting": [
         {"order": 1}, {"subsample": 0.5, "max_features": 0.5}, {"loss": "hinge", "order": 1},
     ],
