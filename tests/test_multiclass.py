@@ -549,3 +549,21 @@ def test_a_kernel_matrix_is_cut_both_ways():
     found = cross_val_score(given, X @ X.T, y, cv=3)
     assert_allclose(found, cross_val_score(OneVsRest(NuSVM(kernel="linear")), X, y, cv=3))
     assert not OneVsRest(NuSVM()).__sklearn_tags__().input_tags.pairwise
+
+
+def test_callback_stops():
+    X, y = table(4)
+    seen = []
+
+    def stop(model, iteration, info):
+        seen.append((iteration, info["objective"]))
+        return iteration == 2
+
+    for base in ("linear", PSVM()):
+        seen.clear()
+        model = ECOC(base, code="exhaustive", callback=stop).fit(X, y)
+        assert [i for i, _ in seen] == [1, 2] and model.code_.shape == (4, 2)
+        assert not model.converged_ and model.votes(X).shape == (160, 2)
+        assert [value for _, value in seen] == list(model.trace_)
+    rest = OneVsRest(callback=stop).fit(X, y)
+    assert set(rest.predict(X)) == {"a", "b"}
