@@ -1,5 +1,5 @@
-"""Helpers of several test files. BLAS gets one thread, set before NumPy is imported: the tests run
-on all cores."""
+"""Helpers of several test files. BLAS gets one thread, set before NumPy is imported: the tests
+already run on all cores."""
 
 import contextlib
 import itertools
