@@ -1177,8 +1177,9 @@ class _Estimator:
 
         pairwise = getattr(self, "kernel", None) == "precomputed"
         inputs = InputTags(allow_nan=self._takes_nan(), pairwise=pairwise)
-        own = None, ClassifierTags(multi_class=self._multi_class), RegressorTags()
-        return Tags(self._estimator_type, TargetTags(required=True), *own, input_tags=inputs)
+        classes = ClassifierTags(multi_class=self._multi_class)
+        own = (classes, None) if self._estimator_type == "classifier" else (None, RegressorTags())
+        return Tags(self._estimator_type, TargetTags(required=True), None, *own, input_tags=inputs)
 
     def _takes_nan(self):
         return self._allow_nan
@@ -1235,8 +1236,9 @@ class _Estimator:
         if not np.einsum("ij,ij", X, X) < MAX_ABS**2:  # It neither copies nor warns.
             is_valid = (np.abs(X) < MAX_ABS) | (np.isnan(X) & self._allow_nan)
             for i, k in np.argwhere(~is_valid)[:1]:
-                text = f"is too large or contains NaN or infinity: {X[i, k]} in row {i}, column {k}"
-                self._require(False, f"X {text}; fill or drop such cells, or scale X")
+                text = "is too large" if np.isfinite(X[i, k]) else "contains NaN or infinity"
+                text = f"X {text}: {X[i, k]} in row {i}, column {k}"
+                self._require(False, f"{text}; fill or drop such cells, or scale X")
         d, name = X.shape[1], type(self).__name__
         if fitting:
             self.n_features_in_ = d
@@ -1404,9 +1406,9 @@ class _Nested(_Estimator):
 # <<< shared: nested
 
 
-# >>> shared: members 2
+# >>> shared: members 3
 def takes_nan(member):
-    """Return True if a member accepts NaN in X, by its own word or its scikit-learn tags."""
+    """Return True if a member accepts NaN in X, by its own method or its scikit-learn tags."""
     if hasattr(member, "_takes_nan"):
         return member._takes_nan()
     has_tags = hasattr(member, "__sklearn_tags__")

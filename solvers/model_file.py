@@ -7,12 +7,12 @@ A class that can be saved has `_is_consistent(has)`, which checks the arrays tha
 kernels do not check bounds. `has(name, shape, below=None)` is the test of one array.
 """
 
-import importlib
 import json
 import os
 import uuid
 import zipfile
 from contextlib import contextmanager, suppress
+from importlib import import_module
 
 import numpy as np
 
@@ -24,20 +24,17 @@ FUNCTIONS = ("callback", "loss")  # Parameters that predict does not read if the
 def save(model, path, notes=None):
     """Write a fitted model to a file, whole or not at all; equal models give equal files.
 
-    `notes`, a dict, comes back as notes_. Functions and generators among the parameters do not.
-    """
+    `notes`, a dict, comes back as notes_. Functions and generators among the parameters do not."""
     arrays = {"header": None}
     header = {"format": FORMAT, "model": _pack(model, "", arrays)}
     if not header["model"]["fitted"]:
         raise ValueError(f"This {type(model).__name__} instance is not fitted yet; call fit first")
-    if notes is not None:
-        header["model"]["fitted"]["notes_"] = _pack(notes, "notes_", arrays)
+    header["model"]["fitted"] |= {} if notes is None else {"notes_": _pack(notes, "notes_", arrays)}
     arrays["header"] = np.array(json.dumps(header))
     with write_file(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")  # All entries have the same date.
-            with archive.open(entry, "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, array, allow_pickle=False)
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as target:
+                np.lib.format.write_array(target, array, allow_pickle=False)
 
 
 @contextmanager
@@ -46,17 +43,16 @@ def write_file(path):
     path = os.path.realpath(path)
     if os.path.exists(path) and not (os.path.isfile(path) and os.stat(path).st_mode & 0o222):
         raise PermissionError(f"{path} is read-only or no file; choose another name")
-    part = f"{path}.{uuid.uuid4().hex}.part"
+    temporary = f"{path}.{uuid.uuid4().hex}.part"
     try:
-        with open(part, "wb") as file:
+        with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
+        os.replace(temporary, path)
+    finally:
         with suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+            os.unlink(temporary)
 
 
 def _pack(value, place, arrays):
@@ -68,46 +64,42 @@ def _pack(value, place, arrays):
         arrays[place] = value.astype(str) if value.dtype == object else value
         return {"array": place}
     if isinstance(value, (list, tuple)):
-        parts = [_pack(part, f"{place}/{k}", arrays) for k, part in enumerate(value)]
-        return parts if isinstance(value, list) else {"tuple": parts}
+        items = [_pack(item, f"{place}/{k}", arrays) for k, item in enumerate(value)]
+        return items if isinstance(value, list) else {"tuple": items}
     if isinstance(value, dict):  # JSON would turn its keys into texts.
         return {"dict": _pack([*map(list, value.items())], place, arrays)}
     name, start = type(value).__name__, f"{place}/" if place else ""
     if not hasattr(value, "_is_consistent"):
         raise ValueError(f"cannot save a {name}: a file holds numbers, texts and our models only")
-    packed = {"class": name, "params": {}, "fitted": {}}
-    for key, part in value.get_params(deep=False).items():
-        left_out = isinstance(part, RANDOM) or key in FUNCTIONS and callable(part)
-        packed["params"][key] = None if left_out else _pack(part, start + key, arrays)
-    for key, part in vars(value).items():
-        if key[-1] == "_":
-            packed["fitted"][key] = _pack(part, start + key, arrays)
-    return packed
+    params = value.get_params(deep=False)
+    for key, param in params.items():
+        is_left_out = isinstance(param, RANDOM) or key in FUNCTIONS and callable(param)
+        params[key] = None if is_left_out else _pack(param, start + key, arrays)
+    fitted = {k: _pack(v, start + k, arrays) for k, v in vars(value).items() if k[-1] == "_"}
+    return {"class": name, "params": params, "fitted": fitted}
 
 
 def load(path, classes=None):
     """Return the model of a file; a damaged one, or one of another version, raises a ValueError.
 
-    `classes` are those of the model and of the models inside; None: all of the collection.
-    """
-    found = [cls for each in classes or () for cls in (each, *getattr(each, "_own_members", ()))]
-    known = {cls.__name__: cls for cls in found}
+    `classes` are those of the model and of the models inside; None: all of the collection."""
+    given = [cls for each in classes or () for cls in (each, *getattr(each, "_own_members", ()))]
+    known = {cls.__name__: cls for cls in given}
     if classes is None and __package__:
-        files = importlib.import_module(__package__).CLASSES
+        files = import_module(__package__).CLASSES
         known = {name: file for file, names in files.items() for name in names}
     with open(path, "rb") as file:
         try:
             entries = zipfile.ZipFile(file).infolist()
             if sum(entry.file_size for entry in entries) > os.fstat(file.fileno()).st_size:
-                raise ValueError("it is compressed, its parts are larger than the file")
+                raise ValueError("it is compressed, its arrays are larger than the file")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             text = str(arrays["header"])
-            if (found := json.loads(text)["format"]) != FORMAT:
-                again = "fit the model again and save it with this version"
-                raise ValueError(f"it has format {found}, this version reads {FORMAT}; {again}")
-            model = json.loads(text, object_hook=lambda part: _unpack(part, arrays, known))["model"]
+            if (number := json.loads(text)["format"]) != FORMAT:
+                raise ValueError(f"it has format {number}, not {FORMAT}; fit and save it again")
+            model = json.loads(text, object_hook=lambda v: _unpack(v, arrays, known))["model"]
             model.get_params()  # Damaged headers give other objects.
             return model
         except Exception as error:  # Damaged files raise many kinds of exceptions.
@@ -119,16 +111,15 @@ def _unpack(packed, arrays, known):
     match packed:
         case {"array": place}:
             return arrays[place]
-        case {"tuple": parts}:
-            return tuple(parts)
+        case {"tuple": items}:
+            return tuple(items)
         case {"dict": pairs}:
             return dict(pairs)
         case {"class": name, "params": params, "fitted": fitted}:
             if name not in known:
                 raise ValueError(f"it holds a {name}; use load(path, classes=[{name}, ...])")
             cls = known[name]
-            if isinstance(cls, str):
-                cls = getattr(importlib.import_module(f".{cls}", __package__), name)
+            cls = getattr(import_module(f".{cls}", __package__), name) if type(cls) is str else cls
             model = cls(**params)
             vars(model).update({k: v for k, v in fitted.items() if k[-1] == "_" != k[0]})
             if fitted:
@@ -142,21 +133,18 @@ def _check(model):
     d, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
 
     def has(name, shape, below=None):
-        """Return True if an attribute has this shape, None for any size: finite float64 values, or
-        int64 indices below a limit."""
+        """Return True for float64 values, or int64 indices, of this shape; None is any size."""
         value = getattr(model, name)
         if value.dtype != (np.float64 if below is None else np.int64) or value.ndim != len(shape):
             return False
-        good = all(size in (None, n) for size, n in zip(shape, value.shape, strict=True))
         in_range = np.isfinite(value) if below is None else (0 <= value) & (value < below)
-        return good and bool(in_range.all())
+        sizes = zip(shape, value.shape, strict=True)
+        return bool(in_range.all()) and all(size in (None, n) for size, n in sizes)
 
     model._check_params()
     good = type(d) is int and d >= 1 and type(model.converged_) is bool
     good = good and (names is None or names.shape == (d,) and names.dtype.kind == "U")
-    if hasattr(model, "classes_"):
-        classes = model.classes_
-        good = good and classes.ndim == 1 and classes.size > 1 and classes.dtype.kind in "biufUM"
-        good = good and bool((classes[:-1] < classes[1:]).all())
-    if not (good and model._is_consistent(has)):
+    classes = getattr(model, "classes_", np.arange(2))
+    good = good and classes.ndim == 1 and classes.size > 1 and classes.dtype.kind in "biufUM"
+    if not (good and (classes[:-1] < classes[1:]).all() and model._is_consistent(has)):
         raise ValueError(f"its {type(model).__name__} is damaged")

@@ -173,11 +173,6 @@ def damage(value, rng, stop=0.1):
     return changed
 
 
-ODD = [None, "x", -1, 0, 1e9, np.nan, np.inf, [], {}, [1.0], True]  # Values of any kind.
-# Words that are right for one parameter of text and wrong for others.
-WORDS = ["isotonic", "platt", "soft", "majority", "average", "linear", "hamming"]
-
-
 def check_quick_page(name):
     """Run the quick form of a target; check the fixed form of its page, and that its tables and
     pictures are whole. Returns the page and the names of the pictures."""

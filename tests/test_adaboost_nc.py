@@ -605,34 +605,6 @@ def test_how_runs_end():
     assert seen[-1] == (4, "objective", "error") and not stop.converged_
 
 
-@pytest.mark.parametrize("base", ["tree", pytest.param(Heavy(), marks=pytest.mark.uncompiled)])
-@pytest.mark.parametrize("mode", ["resample", "reweight"])
-def test_the_callback_sees_the_members_so_far(mode, base):
-    """In a refit, too, which starts from nothing; and the end is the same as without a callback."""
-    X, y = blobs(200, 20)
-    Z, z = blobs(80, 20, seed=1)
-    seen, params = [], {"n_estimators": 40, "max_depth": 3, "mode": mode, "random_state": 0}
-
-    def look(model, t, info):
-        assert model.n_iter_ == t == model.weights_.size and model.converged_ is False
-        assert_allclose(model.votes(Z) @ model.weights_, model.decision_function(Z), atol=1e-12)
-        seen.append((model.score(Z, z), model.decision_function(Z), model.predict(Z)))
-
-    model = AdaBoostNC(base=base, callback=look, **params).fit(-X, -y)
-    seen.clear()
-    model.fit(X, y)
-    stages = zip(model.staged_predict(Z), model.staged_decision_function(Z), strict=True)
-    for (score, decision, labels), (predicted, staged) in zip(seen, stages, strict=True):
-        assert_array_equal(labels, predicted)
-        assert_allclose(decision, staged, atol=1e-12)
-        assert score == np.mean(predicted == z)
-    plain = AdaBoostNC(base=base, **params).fit(X, y)
-    assert_array_equal(plain.decision_function(Z), model.decision_function(Z))
-    for name in ("nodes_", "starts_", "weights_", "feature_importances_") if base == "tree" else ():
-        assert_array_equal(getattr(plain, name), getattr(model, name))
-    assert len(seen) == model.n_iter_ > 5
-
-
 def test_defaults_of_adaboost():
     """Stumps by Gini, trees of depth 3: deeper ones soon make no error, and that is the end."""
     params = AdaBoost().get_params()
@@ -783,25 +755,6 @@ def test_samples_follow_the_weights():
 
 
 @pytest.mark.uncompiled
-def test_class_weight():
-    X, y = blobs(200, 2)
-    X, y = X[:130], np.where(np.arange(130) < 100, -1, y[:130])
-    counts = [(y < 0).sum(), (y > 0).sum()]
-    balanced = AdaBoost(n_estimators=5, class_weight="balanced").fit(X, y)
-    by_hand = AdaBoost(n_estimators=5).fit(X, y, np.where(y > 0, 1 / counts[1], 1 / counts[0]))
-    given = AdaBoost(n_estimators=5, class_weight={-1: 1 / counts[0], 1: 1 / counts[1]}).fit(X, y)
-    equal = AdaBoost(n_estimators=5, class_weight={-1.0: 1 / counts[0], np.int8(1): 1 / counts[1]})
-    for model in (by_hand, given, equal.fit(X, y)):
-        assert_allclose(model.decision_function(X), balanced.decision_function(X))
-    for bad, text in (
-        ({7: 1.0}, "names .7., y has"),
-        ({1: 0.0}, "positive factor, got {1: 0"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            AdaBoost(class_weight=bad).fit(X, y)
-
-
-@pytest.mark.uncompiled
 def test_margins_and_stages():
     X, y = blobs(100, 3)
     model = AdaBoost(n_estimators=30).fit(X, y)
@@ -827,19 +780,6 @@ def test_a_decision_of_exactly_zero_is_positive(base):
     assert split.any() and (model.decision_function(X)[split] == 0).all()
     assert (model.predict(X)[split] == "b").all()
     assert ([*model.staged_predict(X)][-1][split] == "b").all()
-
-
-@pytest.mark.uncompiled
-def test_random_state_of_every_kind():
-    X, y = blobs(80, 3)
-
-    def decision(random_state):
-        return AdaBoostNC(n_estimators=3, random_state=random_state).fit(X, y).decision_function(X)
-
-    for kind in (np.random.RandomState, np.random.default_rng):
-        assert_array_equal(decision(kind(3)), decision(kind(3)))
-        state = kind(3)
-        assert (decision(state) != decision(state)).any()  # it is drawn from
 
 
 @pytest.mark.uncompiled

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import threading
 import warnings
 
 import numpy as np
@@ -579,122 +578,6 @@ def test_members_differ_and_do_not_depend_on_their_number():
         assert np.unique(samples, axis=0).shape == (8, 100)
         few, many = (Bagging(**way, random_state=3).set_params(n_estimators=T) for T in (3, 9))
         assert_array_equal(few.fit(X, y).votes(X), many.fit(X, y).votes(X)[:, :3])
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_callback(n_jobs, capsys):
-    X, y = blobs(60, 3)
-    seen, home = [], threading.get_ident()
-
-    def stop(model, t, info):
-        assert threading.get_ident() == home and model.n_iter_ == t
-        seen.append((t, *info))
-        return t == 4
-
-    whole = Bagging(n_estimators=9, random_state=0, verbose=1).fit(X, y)
-    assert len(capsys.readouterr().out.splitlines()) == 9
-    assert whole.converged_ and whole.reason_ == "all members were trained"
-    model = Bagging(n_estimators=9, random_state=0, n_jobs=n_jobs, callback=stop).fit(X, y)
-    assert seen == [(t, "objective") for t in range(1, 5)]
-    assert model.n_iter_ == model.weights_.size == model.trace_.size == 4
-    assert not model.converged_ and model.reason_ == "the callback stopped it"
-    assert_array_equal(model.votes(X), whole.votes(X)[:, :4])
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"oob_score": True},
-        {"max_features": 2, "per_split": False, "voting": "soft"},
-        {"base": Recorder(), "max_features": 2},
-    ],
-)
-def test_the_callback_gets_the_model_so_far(params, n_jobs):
-    """Also in a second fit, where it once was the model of the first."""
-    X, y = blobs(200, 5)
-    train, test, kept = slice(0, 120), slice(120, 200), []
-
-    def look(model, t, info):
-        kept.append((model.score(X[test], y[test]), model.votes(X[test]), model.predict(X[test])))
-        assert model.converged_ is False and model.n_iter_ == model.weights_.size == t
-
-    model = Bagging(n_estimators=7, random_state=0, n_jobs=n_jobs, callback=look, **params)
-    for sign in (1, -1):
-        kept.clear()
-        with warnings.catch_warnings():  # rows in all of so few samples
-            warnings.simplefilter("ignore", UserWarning)
-            model.fit(X[train], sign * y[train])
-        assert len(kept) == 7 and model.converged_
-        for t, (score, votes, predicted) in enumerate(kept, 1):
-            plain = Bagging(**{**params, "oob_score": False}, n_estimators=t, random_state=0)
-            plain.fit(X[train], sign * y[train])
-            assert_array_equal(votes, plain.votes(X[test]))
-            assert_array_equal(predicted, plain.predict(X[test]))
-            assert score == plain.score(X[test], y[test])
-        for name in ("nodes_", "starts_", "feature_importances_", "estimators_features_"):
-            assert hasattr(model, name) == hasattr(plain, name)
-            assert_array_equal(getattr(model, name, 0), getattr(plain, name, 0))
-        assert isinstance(model.base, Recorder) or model.nodes_.base is None
-
-
-def test_early_stopping_by_a_callback():
-    """The example of the docstring."""
-    X, y = blobs(400, 3)
-    X, X_valid, y, y_valid = X[:200], X[200:], y[:200], y[200:]
-    scores = []
-
-    def stop(model, iteration, info):
-        scores.append(model.score(X_valid, y_valid))
-        return iteration - np.argmax(scores) > 10
-
-    model = Bagging(n_estimators=500, callback=stop, random_state=0).fit(X, y)
-    assert 11 <= model.n_iter_ < 500 and not model.converged_
-    votes = np.cumsum(
-        Bagging(n_estimators=model.n_iter_, random_state=0).fit(X, y).votes(X_valid), 1
-    )
-    assert_allclose(scores, np.mean((votes >= 0) == (y_valid > 0)[:, None], axis=0), rtol=1e-12)
-    assert np.argmax(scores) == model.n_iter_ - 11
-
-
-def test_a_failed_fit_changes_nothing():
-    X, y = blobs(80, 3)
-    model = Bagging(n_estimators=30, oob_score=True, random_state=0).fit(X, y)
-    before, names = model.votes(X), set(vars(model))
-
-    def interrupt(model, t, info):
-        raise KeyboardInterrupt
-
-    for cause, error in ((dict(callback=interrupt), KeyboardInterrupt),
-                         (dict(max_samples=99, bootstrap=False), ValueError)):  # fmt: skip
-        params = {name: getattr(model, name) for name in cause}
-        with pytest.raises(error):
-            model.set_params(**cause).fit(X[:, :2], -y)
-        model.set_params(**params)
-        assert_array_equal(model.votes(X), before)
-        assert set(vars(model)) == names
-    again = model.set_params(base=Recorder(), oob_score=False).fit(X, y)
-    for name in ("nodes_", "starts_", "feature_importances_", "oob_score_"):
-        assert not hasattr(again, name)
-
-
-def test_habits_of_scikit_learn():
-    X, y = blobs(60, 4)
-    params = dict(n_estimators=4, max_features=0.5)
-    for make in (np.random.RandomState, np.random.default_rng):
-        one, two = (Bagging(**params, random_state=make(5)).fit(X, y).votes(X) for _ in range(2))
-        assert_array_equal(one, two)
-        shared = make(5)
-        again = [Bagging(**params, random_state=shared).fit(X, y).votes(X) for _ in range(2)]
-        assert_array_equal(again[0], one)
-        assert not np.array_equal(again[1], one)
-    whole = Bagging(n_estimators=4, max_features=None, random_state=0).fit(X, y)
-    assert_array_equal(whole.votes(X), Bagging(n_estimators=4, random_state=0).fit(X, y).votes(X))
-    for n_jobs in (None, -1, -2, 7, 10**9):
-        same = Bagging(n_estimators=4, random_state=0, n_jobs=n_jobs).fit(X, y)
-        assert_array_equal(same.votes(X), whole.votes(X))
 
 
 @pytest.mark.uncompiled

@@ -907,35 +907,6 @@ def test_a_regressor_in_any_unit(model):
     assert_allclose(model.fit(X, np.zeros(150)).predict(X), 0.0, atol=1e-300)
 
 
-@each_way
-def test_callbacks_of_regressors(model, capsys):
-    X, y = numbers()
-    valid, goals = numbers(seed=1)
-    seen = []
-
-    def watch(part, iteration, info):
-        seen.append((part.score(valid, goals), len(part.estimators_), part.converged_))
-        return True
-
-    names = "linear" if isinstance(getattr(model, "meta", ""), str) else "linear,quadratic"
-    params = model.get_params(deep=False) | {"callback": watch, "verbose": 1}
-    model = type(model)(**params).fit(X, y)
-    assert seen == [(model.score(valid, goals), len(names.split(",")), False)]
-    assert model.n_iter_ == len(model.estimators_) == len(names.split(","))
-    assert len(capsys.readouterr().out.splitlines()) == 1 and model.converged_
-
-    def fail(part, iteration, info):
-        raise KeyboardInterrupt
-
-    before = dict(vars(model.set_params(callback=fail)))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:, :2], y)
-    assert vars(model) == before and model.predict(valid).shape == (150,)
-    with pytest.raises(ValueError, match="y must have shape"):
-        model.fit(X[:, :2], y[1:])
-    assert vars(model) == before
-
-
 def test_missing_values_are_the_business_of_regressors():
     X, y = numbers()
     X[::5, 1] = np.nan
@@ -1240,57 +1211,6 @@ def test_weights_of_a_vote_of_any_size():
 # -- classes, callbacks ---------------------------------------------------------------------------
 @pytest.mark.bounds
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("model", [
-    Voting(), Voting(how="soft"), Stacking(), Stacking(meta=BUILT_IN["bayes"]()), Calibrated(),
-    Calibrated(method="isotonic"),
-])  # fmt: skip
-def test_class_weights_are_weights_of_rows(model):
-    X, y = table(2)
-    y[:30] = "a"
-    share = {"a": (y == "a").sum(), "b": (y == "b").sum()}
-    plain = model.fit(X, y).decision_function(X)
-    for given, factor in (
-        ({"b": 3.0}, {"a": 1.0, "b": 3.0}),
-        ("balanced", {label: 150 / (2 * count) for label, count in share.items()}),
-    ):
-        model.set_params(class_weight=None)
-        expected = model.fit(X, y, [factor[label] for label in y]).decision_function(X)
-        found = model.set_params(class_weight=given).fit(X, y).decision_function(X)
-        assert_allclose(found, expected, atol=1e-9)
-        assert abs(found - plain).max() > 1e-3
-
-
-def test_callback_sees_the_members_so_far():
-    X, y = table(3)
-    valid, labels = table(3, seed=1)
-    old, old_labels = table(2, d=2, seed=2)
-    for make in (
-        Voting,
-        Stacking,
-        lambda found, **more: Voting(found, how="soft", weights=[0, 1, 2][: len(found)], **more),
-    ):
-        seen, names = [], list(BUILT_IN)
-
-        def watch(model, iteration, info, seen=seen):
-            p = model.predict_proba(valid) if hasattr(model, "predict_proba") else np.ones((1, 1))
-            assert_allclose(p.sum(axis=1), 1.0)
-            seen.append((model.score(valid, labels), len(model.estimators_), model.converged_))
-
-        model = make(names, callback=watch)
-        with pytest.raises(ValueError, match="expecting 2 features"):
-            model.fit(old, old_labels)  # there the callback's rows do not fit
-        assert not hasattr(model, "classes_")
-        seen.clear()
-        model.set_params(callback=None).fit(old, old_labels)
-        model.set_params(callback=watch).fit(X, y)
-        for t in (2, 3):
-            part = make(names[:t]).fit(X, y)
-            assert seen[t - 1] == (part.score(valid, labels), t, False)
-        assert len(seen) == 3 and model.converged_
-
-
-@pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_early_stopping_of_a_vote():
     X, y = table(3)
     valid, labels = table(3, seed=1)
@@ -1316,20 +1236,6 @@ def test_no_model_during_a_calibration_and_one_on_top():
     scores = []
     model = Stacking(meta=PSVM(), callback=lambda m, i, info: scores.append(m.score(X, y)))
     assert scores == [] and model.fit(X, y).score(X, y) == scores[0] and len(scores) == 1
-
-
-def test_a_failed_fit_changes_nothing():
-    X, y = table(3)
-    for model in (Voting([Silent()]), Stacking([Loud()]), Calibrated(Outputs())):
-        two = y != "c"
-        before = dict(vars(model.fit(X[two], y[two])))
-        expected = model.predict(X)
-        with pytest.raises(ValueError, match="two classes|sample_weight"):
-            model.fit(X[:, :2], np.full(150, "a"))
-        with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
-            model.fit(X[:, :2], y == "a", np.full(150, np.nan))
-        assert vars(model) == before
-        assert_array_equal(model.predict(X), expected)
 
 
 # -- well behaved ---------------------------------------------------------------------------------
@@ -1378,14 +1284,3 @@ def test_the_tag_for_missing_values_is_that_of_the_members():
             assert model.__sklearn_tags__().input_tags.allow_nan == takes
     for base, takes in ((tree, True), (line, False), ("linear", False), (AdaBoost(), True)):
         assert Calibrated(base).__sklearn_tags__().input_tags.allow_nan == takes
-
-
-@pytest.mark.bounds
-@pytest.mark.uncompiled
-def test_callback_stops_and_verbose_prints(capsys):
-    X, y = table(3)
-    for cls in (Voting, Stacking):
-        model = cls(callback=lambda m, i, info: i == 2, verbose=1).fit(X, y)
-        assert model.n_iter_ == len(model.estimators_) == len(model.weights_) == 2
-        assert_array_equal(model.predict(X), cls("linear,bayes").fit(X, y).predict(X))
-        assert len(capsys.readouterr().out.splitlines()) == 2

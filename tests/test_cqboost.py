@@ -960,18 +960,6 @@ def test_kernel_voters_keep(cls, voters, tmp_path):
     assert model.score(X, y) > 0.6
 
 
-@uncompiled
-def test_verbose(capsys):
-    X, y = blobs(40, 2)
-    for cls in METHODS:
-        cls().fit(X, y)
-    assert not capsys.readouterr().out
-    CqBoost(verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) > 3
-    assert re.fullmatch(r"CqBoost     1  objective \S+  residual \S+  columns 1", lines[0])
-
-
 def test_command_line_names_the_range_of_the_training_rows(capsys):
     data = datasets.load("heart")
     train, _ = next(datasets.splits(data.y))

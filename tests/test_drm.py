@@ -790,27 +790,6 @@ def test_max_iter_and_callback_count_every_stage(params):
     assert model.n_iter_ == 6
 
 
-def test_a_fit_that_fails_leaves_the_object_as_it_was():
-    X, y = heart(60)
-    model = DRM(3, kernel="linear").fit(X, y)
-    before = dict(vars(model))
-
-    def fail(*_):
-        raise KeyboardInterrupt
-
-    model.callback = before["callback"] = fail
-    for kernel in ("linear", "rbf"):
-        model.kernel = before["kernel"] = kernel
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X[:, :4], y)
-        assert vars(model).keys() == before.keys()
-        assert all(vars(model)[name] is before[name] for name in before)
-    model.callback = None
-    model.set_params(kernel="rbf").fit(X, y)
-    assert not hasattr(model, "coef_") and hasattr(model, "gamma_")
-    assert_allclose(model.votes(X), DRM(3).fit(X, y).votes(X))
-
-
 @uncompiled
 @pytest.mark.parametrize(
     ("params", "factor"),

@@ -1011,25 +1011,3 @@ def test_not_converged_warns(solver):
     with pytest.warns(ConvergenceWarning):
         assert not model.set_params(tol=model.residual_ / 2).fit(X, y).converged_
     assert model.set_params(tol=model.residual_ * 1.1).fit(X, y).converged_
-
-
-@pytest.mark.uncompiled
-def test_callback_stops_and_sees_the_trace():
-    X, y = blobs(100, 5)
-    seen = []
-
-    def stop_at_2(model, iteration, info):
-        seen.append((iteration, info["objective"], info["residual"]))
-        return iteration == 2
-
-    with pytest.warns(ConvergenceWarning):
-        model = PSVM(callback=stop_at_2).fit(X, y)
-    assert model.n_iter_ == 2 and [s[0] for s in seen] == [1, 2]
-    assert_allclose(model.trace_, [s[1] for s in seen], rtol=1e-12)
-    assert_allclose(model.residual_, seen[-1][2], rtol=1e-12)
-
-
-@pytest.mark.uncompiled
-def test_verbose_prints_a_line_an_iteration(capsys):
-    model = PSVM(verbose=1).fit(*blobs(50, 2))
-    assert len(capsys.readouterr().out.splitlines()) == model.n_iter_

@@ -764,22 +764,6 @@ def test_early_stopping_weighs_the_rows_held_out():
     assert model.n_iter_ == 1 + np.argmin(found)
 
 
-@pytest.mark.parametrize("factors", ["balanced", {"up": 2.5, "down": 0.5}, {"up": 3}])
-def test_class_weights_are_sample_weights(factors):
-    X, y = data_for(GradientBoosting, 200)
-    y[y > 0] = np.where(X[y > 0, 0] > 0.8, 1, -1)  # fewer of one class
-    labels, w = np.where(y > 0, "up", "down"), np.random.default_rng(0).uniform(0.5, 2, 200)
-    expected = factors
-    if factors == "balanced":
-        expected = {name: w.sum() / (2 * w[labels == name].sum()) for name in ("up", "down")}
-    passed = w * np.array([expected.get(label, 1.0) for label in labels])
-    model = GradientBoosting(n_estimators=5, class_weight=factors).fit(X, labels, w)
-    same = GradientBoosting(n_estimators=5).fit(X, labels, passed)
-    assert_allclose(model.votes(X), same.votes(X), rtol=1e-7, atol=1e-12)
-    plain = GradientBoosting(n_estimators=5).fit(X, labels, w)
-    assert np.abs(model.votes(X) - plain.votes(X)).max() > 0.01
-
-
 def test_class_weights_alone_decide_where_bins_end():
     X, y = data_for(GradientBoosting, 700)
     model = GradientBoosting(n_estimators=5, max_bins=20, class_weight={1: 9.0}).fit(X, y)
@@ -1139,66 +1123,6 @@ def test_feature_importances():
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("cls", BOTH)
-def test_callback_and_verbose(cls, capsys):
-    X, y = data_for(cls, 60)
-    seen = []
-    model = cls(callback=lambda model, t, info: seen.append((t, info["objective"])) or t == 4)
-    model.fit(X, y)
-    assert model.n_iter_ == 4 and not model.converged_
-    assert model.reason_ == "the callback stopped it"
-    assert seen == list(zip(range(1, 5), model.trace_, strict=True))
-    assert not capsys.readouterr().out
-    cls(n_estimators=7, verbose=1).fit(X, y)
-    assert len(capsys.readouterr().out.splitlines()) == 7
-
-
-@pytest.mark.parametrize("cls", BOTH)
-@pytest.mark.parametrize("order", [2, 1])
-def test_the_callback_gets_the_model_so_far(cls, order):
-    """Also in a second fit, where it once was the model of the first."""
-    X, y = data_for(cls, 200)
-    train, test, kept = slice(0, 120), slice(120, 200), []
-
-    def look(model, t, info):
-        kept.append((model.score(X[test], y[test]), model.predict(X[test]), model.votes(X[test])))
-        assert model.converged_ is False and model.weights_.size == t + 1
-
-    model = cls(order=order, n_estimators=9, subsample=0.9, random_state=0, callback=look)
-    for sign in (1, -1):
-        kept.clear()
-        model.fit(X[train], sign * y[train])
-        assert len(kept) == 9 and model.converged_ and model.nodes_.base is None
-        for t, (score, predicted, votes) in enumerate(kept):
-            plain = cls(order=order, n_estimators=t + 1, subsample=0.9, random_state=0)
-            plain.fit(X[train], sign * y[train])
-            assert_array_equal(predicted, plain.predict(X[test]))
-            assert_array_equal(votes, plain.votes(X[test]))
-            assert score == plain.score(X[test], y[test])
-        assert_array_equal(model.nodes_, plain.nodes_)
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_a_failed_fit_changes_nothing(cls):
-    X, y = data_for(cls, 80)
-    model = cls(n_estimators=4, early_stopping=True, random_state=0).fit(X, y)
-    before, names = model.predict(X), set(vars(model))
-
-    def interrupt(model, t, info):
-        raise KeyboardInterrupt
-
-    for cause, error in ((dict(callback=interrupt), KeyboardInterrupt), (dict(l2=-1), ValueError)):
-        params = {name: getattr(model, name) for name in cause}
-        with pytest.raises(error):
-            model.set_params(**cause).fit(X[:, :3], -y)
-        model.set_params(**params)
-        assert_array_equal(model.predict(X), before)
-        assert set(vars(model)) == names
-    model.set_params(early_stopping=False).fit(X, y)
-    assert not hasattr(model, "validation_trace_")
-
-
-@pytest.mark.uncompiled
 def test_score_of_the_regressor_wants_one_number_a_row():
     X, y = waves(60)
     model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
@@ -1209,23 +1133,6 @@ def test_score_of_the_regressor_wants_one_number_a_row():
             model.score(X, wrong)
     with pytest.raises(ValueError, match="sample_weight must have shape"):
         model.score(X, y, np.ones(3))
-
-
-@pytest.mark.parametrize("cls", BOTH)
-def test_habits_of_scikit_learn(cls):
-    X, y = data_for(cls, 150)
-    params = dict(n_estimators=4, max_features=0.5, subsample=0.5)
-    for make in (np.random.RandomState, np.random.default_rng):
-        one, two = (cls(**params, random_state=make(5)).fit(X, y).votes(X) for _ in range(2))
-        assert_array_equal(one, two)
-        shared = make(5)
-        again = [cls(**params, random_state=shared).fit(X, y).votes(X) for _ in range(2)]
-        assert_array_equal(again[0], one)
-        assert not np.array_equal(again[1], one)
-    whole = cls(n_estimators=4, max_features=None).fit(X, y)
-    assert_array_equal(whole.votes(X), cls(n_estimators=4).fit(X, y).votes(X))
-    for n_jobs in (None, -1, -2, 7, 10**9):
-        assert_array_equal(whole.set_params(n_jobs=n_jobs).votes(X), whole.votes(X))
 
 
 @pytest.mark.uncompiled

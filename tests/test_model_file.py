@@ -2,7 +2,6 @@
 
 import copy
 import importlib
-import itertools
 import json
 import os
 import pickle
@@ -22,7 +21,6 @@ from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 from solvers.bagging import Bagging, BaggingRegressor
 from solvers.combine import (
     BUILT_IN,
-    REGRESSORS,
     Calibrated,
     Stacking,
     StackingRegressor,
@@ -35,48 +33,35 @@ from solvers.exrm import PSVM, ExRM
 from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegressor
 from solvers.model_file import load, save
 from solvers.multiclass import ECOC, OneVsRest
-from tests.test_contract import ROOT, every, make, table, variants
+from tests.conftest import read_arrays
+from tests.test_contract import ROOT, estimators, every, make, table, variants
 
 ODD = [None, True, -1, 0, 7, 1e9, 1e308, float("nan"), float("inf"), "", "x", "linear", [], {}]
 FEW = {"n_estimators": 3}
-
-
-def others():
-    """Models of models, regressors, and ways to fit that have arrays of their own."""
-    fitted = PSVM().fit(*rows(None))
-    draws = {"max_depth": [1, 3, None], "min_impurity_decrease": np.array([0.0, 0.1])}
-    return [
-        PSVM(kernel="rbf", n_landmarks=12, random_state=0),
-        *(DRM(3, kernel=kernel, sampling="bootstrap", random_state=0) for kernel in KERNELS),
-        *(CqBoost(voters=voters) for voters in ("rbf", "linear-classifiers")),
-        MinCq(voters=[fitted, AdaBoost(**FEW).fit(*rows(None))]),
-        AdaBoost(base=PSVM(), **FEW),
-        Bagging(PSVM(), 3, max_features=0.5, random_state=0),
-        Bagging(perturb=draws, random_state=0, **FEW),
-        GradientBoosting(
-            base=GradientBoostingRegressor(**FEW), max_features=3, random_state=0, **FEW
-        ),
-        Voting([DRM(), "bayes", AdaBoost(**FEW)]),
-        Voting([("svm", PSVM()), ("in", Voting([("a", "linear"), "bayes"])), "bayes"]),
-        Voting([fitted, fitted], prefit=True),
-        Voting(how="majority", reject="?", weights="log-odds"),
-        Stacking(
-            [Calibrated(ExRM(sampling="bootstrap", random_state=0)), "linear"], meta=PSVM(lam=0.1)
-        ),
-        Stacking(meta=BUILT_IN["bayes"]()),
-        Calibrated(AdaBoost(**FEW), method="isotonic"),
-        OneVsRest(Calibrated(AdaBoost(**FEW))),
-        ECOC(code=np.eye(3) * 2 - 1),
-        ECOC(Voting("centroid")),
-        BaggingRegressor(GradientBoostingRegressor(**FEW), 3, random_state=0),
-        GradientBoostingRegressor(monotonic_cst=[1, 0, 0, 0], **FEW),
-        VotingRegressor(weights="covariance"),
-        StackingRegressor([("gb", GradientBoostingRegressor(**FEW)), "quadratic"]),
-        StackingRegressor("linear", meta=REGRESSORS["linear"]()),
-    ]
-
-
-KERNELS = ("linear", "poly", "precomputed")
+FITTED = PSVM().fit(*table(90))
+OTHERS = [  # Models of models, regressors, and ways to fit that have arrays of their own.
+    PSVM(kernel="rbf", n_landmarks=12, random_state=0),
+    DRM(3, kernel="poly", sampling="bootstrap", random_state=0),
+    DRM(3, kernel="precomputed"),
+    CqBoost(voters="rbf"),
+    CqBoost(voters="linear-classifiers"),
+    MinCq(voters=[FITTED, AdaBoost(**FEW).fit(*table(90))]),
+    Bagging(PSVM(), 3, max_features=0.5, random_state=0),
+    Bagging(perturb={"max_depth": [1, 3, None], "prune": np.array([True])}, random_state=0, **FEW),
+    GradientBoosting(base=GradientBoostingRegressor(**FEW), max_features=3, random_state=0, **FEW),
+    Voting([("svm", PSVM()), ("in", Voting([("a", "linear"), "bayes"])), "bayes"]),
+    Voting([FITTED, FITTED], prefit=True),
+    Voting(how="majority", reject="?", weights="log-odds"),
+    Stacking([Calibrated(ExRM(sampling="bootstrap", random_state=0)), "linear"], meta=PSVM()),
+    Stacking(meta=BUILT_IN["bayes"]()),
+    OneVsRest(Calibrated(AdaBoost(**FEW), method="isotonic")),
+    ECOC(code=np.eye(3) * 2 - 1),
+    BaggingRegressor(GradientBoostingRegressor(**FEW), 3, random_state=0),
+    GradientBoostingRegressor(monotonic_cst=[1, 0, 0, 0], **FEW),
+    VotingRegressor(weights="covariance"),
+    StackingRegressor([("gb", GradientBoostingRegressor(**FEW)), "quadratic"]),
+]
+each_other = pytest.mark.parametrize("model", OTHERS, ids=lambda model: repr(model)[:60])
 
 
 def rows(model, n=90):
@@ -84,44 +69,46 @@ def rows(model, n=90):
     X, y = table(n)
     if getattr(model, "kernel", None) == "precomputed":
         return X @ X.T, y
-    if type(model).__name__.endswith("Regressor"):
+    if model._estimator_type == "regressor":
         return X, X @ [1.0, 2.0, 0.0, -1.0]
-    if isinstance(model, ECOC) and model.base == "linear":
+    if isinstance(model, ECOC):
         return X, np.array(["no", "or", "yes"])[np.digitize(X[:, 0], [0.0, 1.0])]
     return X, y
 
 
-each_other = pytest.mark.parametrize("model", others(), ids=lambda model: repr(model)[:60])
-
-
 def check_equal(copy, model, X):
-    """Both models have the same parameters and fitted values, and give the same outputs."""
+    """Compare parameters, fitted values and outputs of two models."""
     assert repr(copy) == repr(model) and type(copy) is type(model)
     for name, value in vars(model).items():
         if name.endswith("_") and not name.startswith(("estimators_", "meta_")):
             assert_array_equal(getattr(copy, name), value)
-    assert_array_equal(copy.predict(X), model.predict(X))
     assert_array_equal(copy.votes(X), model.votes(X))
+    assert_array_equal(copy.predict(X), model.predict(X))
     members = getattr(model, "estimators_", ())
     assert [*map(type, getattr(copy, "estimators_", ()))] == [*map(type, members)]
 
 
-# -- what comes back ------------------------------------------------------------------------------
+def write(path, arrays, header=None):
+    """Write a model file that may be wrong."""
+    header = {} if header is None else {"header": np.array(json.dumps(header))}
+    np.savez(path, **arrays | header)
+
+
+# -- round trips ----------------------------------------------------------------------------------
 @pytest.mark.uncompiled
 @every
 def test_every_class_comes_back(cls, tmp_path):
-    """Also as a file of equal bytes, which holds no memory of other arrays."""
+    """Also as a file of equal bytes, which contains no memory of other arrays."""
     X, y = table()
-    labels = [["no", "yes"], [0, 1], [-1.5, 2.5], [False, True]]
+    labels = [["no", "yes"], [0, 1], [-1.5, 2.5], [False, True]] * 2
     secret = b"a secret of another array, "
-    for model, names in zip(variants(cls), itertools.cycle(labels), strict=False):
-        files = [tmp_path / f"{k}.npz" for k in range(3)]
+    files = [tmp_path / f"{k}.npz" for k in range(3)]
+    for model, names in zip(variants(cls), labels, strict=False):
+        model.fit(X, np.array(names)[(y == "yes").astype(int)])
         for path in files[:2]:
             remains = [np.frombuffer(secret * 50_000, np.uint8).copy() for _ in range(8)]
             del remains  # Memory that is not set before it is written would show it.
-            save(
-                model.fit(X, np.array(names)[(y == "yes").astype(int)]), path, {"of": ["table", 1]}
-            )
+            save(model, path, {"of": ["table", 1]})
         copy = load(files[0])
         check_equal(copy, model, X)
         assert copy.notes_ == {"of": ["table", 1]} and copy.classes_.dtype == model.classes_.dtype
@@ -156,6 +143,10 @@ def test_parameters_come_back(tmp_path):
     save(PSVM().fit(frame, y.astype(object)), path)
     assert load(path).feature_names_in_.tolist() == list("abcd")
     assert load(path).score(frame, y) > 0.8
+    for random_state in (None, 7):
+        model = Bagging(random_state=random_state, **FEW).fit(X, y)
+        save(model, path)
+        assert_array_equal(load(path).samples(2, y), model.samples(2, y))
 
 
 def halved_square(y, F):
@@ -164,99 +155,72 @@ def halved_square(y, F):
 
 
 @pytest.mark.parametrize("cls", [GradientBoosting, GradientBoostingRegressor])
-def test_a_file_does_not_hold_a_given_loss(cls, tmp_path):
+def test_a_file_does_not_contain_a_given_loss(cls, tmp_path):
     path, model = tmp_path / "model.npz", cls(loss=halved_square, order=1, **FEW)
     X, y = rows(model)
     save(model.fit(X, y), path)
     copy = load(path)
     assert copy.loss is None and copy.get_params() == model.get_params() | {"loss": None}
     assert_array_equal(copy.votes(X), model.votes(X))
-    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None.* it needs its loss"):
+    with pytest.raises(ValueError, match=f"{cls.__name__}: loss is None, "):
         copy.fit(X, y)
     assert_array_equal(copy.set_params(loss=halved_square).fit(X, y).votes(X), model.votes(X))
 
 
-def test_a_loaded_model_draws_the_same_samples(tmp_path):
-    X, y = table()
-    for random_state in (None, 7):
-        model = Bagging(n_estimators=3, random_state=random_state).fit(X, y)
-        save(model, tmp_path / "model.npz")
-        again = load(tmp_path / "model.npz")
-        for t in range(3):
-            assert_array_equal(again.samples(t, y), model.samples(t, y))
-
-
-# -- what is refused ------------------------------------------------------------------------------
-def test_models_that_no_file_can_hold(tmp_path):
+# -- refused models and files ---------------------------------------------------------------------
+def test_models_that_no_file_can_contain(tmp_path):
     path, (X, y) = tmp_path / "model.npz", table()
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
     given = CqBoost(voters=[tree.fit(X, y)])
     for model in (Voting([tree, "bayes"]), Stacking(meta=tree), AdaBoost(base=tree), given):
-        with pytest.raises(
-            ValueError, match="our models only|cannot save a DecisionTreeClassifier"
-        ):
+        with pytest.raises(ValueError, match="cannot save a DecisionTreeClassifier"):
             save(model.fit(X, y), path)
-    for other, text in ((PSVM(), "This PSVM instance is not fitted yet"), (tree, "cannot save a")):
-        with pytest.raises(ValueError, match=text):
-            save(other, path)
+    with pytest.raises(ValueError, match="This PSVM instance is not fitted yet"):
+        save(PSVM(), path)
     with pytest.raises(ValueError, match="cannot save a set"):
-        save(PSVM().fit(X, y), path, notes={"seen": {1, 2}})
+        save(FITTED, path, notes={"seen": {1, 2}})
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.uncompiled
 def test_files_that_are_no_models(tmp_path):
-    path, (X, y) = tmp_path / "model.npz", table()
-    save(PSVM().fit(X, y), path)
-    good, arrays = path.read_bytes(), read(path)
+    path = tmp_path / "model.npz"
+    save(FITTED, path)
+    good, arrays = path.read_bytes(), read_arrays(path)
     header = json.loads(str(arrays["header"]))
 
     def refuse(text):
         with pytest.raises(ValueError, match=f"model.npz cannot be loaded as a model: .*{text}"):
             load(path)
 
-    for data, text in (
-        (good[: len(good) // 2], "not a zip file"), (b"", "not a zip file"),
-        (pickle.dumps({"class": "PSVM"}), "not a zip file"),
-    ):  # fmt: skip
+    for data in (good[: len(good) // 2], b"", pickle.dumps({"class": "PSVM"})):
         path.write_bytes(data)
-        refuse(text)
-    np.savez(path, X=X)
+        refuse("not a zip file")
+    np.savez(path, X=np.zeros(3))
     refuse("header")
     np.savez(path, header=np.array([{"format": 3}], dtype=object))
     refuse("allow_pickle")
     for version in (1, 2, 4):
         write(path, arrays, header | {"format": version})
-        refuse(f"it has format {version}, this version reads 3; fit the model again and save it")
-    write(path, {}, {"format": 2, "class": "PSVM", "params": {}, "values": {"converged_": True}})
-    refuse("fit the model again and save it with this version")
+        refuse(f"it has format {version}, not 3; fit and save it again")
     for model in (3, "PSVM", [], {}, {"class": "PSVM"}, {"array": "coef_"}, None):
         write(path, arrays, {"format": 3, "model": model})
+        refuse("")
+    for name in ("METHODS", "os", "_Estimator", "", None, ["Voting"]):
+        write(path, arrays, header | {"model": header["model"] | {"class": name}})
         refuse("")
     np.savez_compressed(path, **arrays, more=np.zeros(10**6))
     refuse("it is compressed")
     path.write_bytes(good)
-    with zipfile.ZipFile(path, "a") as target:  # One part under further names.
-        large = max(target.infolist(), key=lambda part: part.file_size)
+    with zipfile.ZipFile(path, "a") as target:  # One array under further names.
+        large = max(target.infolist(), key=lambda entry: entry.file_size)
         for k in range(3):
             target.filelist.append(copy.copy(large))
             target.filelist[-1].filename = f"more{k}.npy"
         target._didModify = True
-    refuse("its parts are larger than the file")
+    refuse("its arrays are larger than the file")
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
-
-
-def read(path):
-    """All arrays of a model file by name, the header among them."""
-    with np.load(path) as file:
-        return {key: file[key] for key in file.files}
-
-
-def write(path, arrays, header=None):
-    """Write a model file that may be wrong."""
-    header = {} if header is None else {"header": np.array(json.dumps(header))}
-    np.savez(path, **arrays | header)
 
 
 @pytest.mark.uncompiled
@@ -265,20 +229,13 @@ def test_only_known_classes(tmp_path):
         pass
 
     path, (X, y) = tmp_path / "model.npz", table()
-    save(Oracle().fit(X, y), path)
+    save(Voting([Oracle(), "bayes"]).fit(X, y), path)
     with pytest.raises(ValueError, match=r"it holds a Oracle; use load\(path, classes=\[Oracle"):
         load(path)
-    assert type(load(path, classes=[Oracle])) is Oracle
-    save(Voting([Oracle(), "bayes"]).fit(X, y), path)
     assert type(load(path, classes=[Voting, Oracle]).estimators_[0]) is Oracle
     for classes in ([Oracle], [Voting], [PSVM, Voting], []):
         with pytest.raises(ValueError, match="it holds a (Oracle|Voting|_Bayes); use load"):
             load(path, classes=classes)
-    header = json.loads(str(read(path)["header"]))
-    for name in ("METHODS", "os", "_Estimator", "", None, ["Voting"]):
-        write(path, read(path), header | {"model": header["model"] | {"class": name}})
-        with pytest.raises(ValueError, match="cannot be loaded as a model"):
-            load(path)
 
 
 def test_all_classes_are_listed():
@@ -295,9 +252,8 @@ def test_all_classes_are_listed():
 @pytest.mark.uncompiled
 def test_flipped_bits_and_short_files_are_noticed(tmp_path):
     """A damaged file is refused, or the damage is nowhere in the model."""
-    path, (X, y) = tmp_path / "model.npz", table(60)
-    model = AdaBoost(**FEW).fit(X, y)
-    save(model, path)
+    path, (X, _) = tmp_path / "model.npz", table()
+    save(FITTED, path)
     good, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
     for k in range(300):
         place = int(rng.integers(len(good)))
@@ -306,17 +262,15 @@ def test_flipped_bits_and_short_files_are_noticed(tmp_path):
             changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         try:
-            found = load(path)
+            check_equal(load(path), FITTED, X)
         except ValueError as error:
             assert "cannot be loaded as a model" in str(error)
             refused += 1
-        else:
-            check_equal(found, model, X)
     assert refused > 200
 
 
 def mutations(arrays, rng):
-    """Name and arrays of files with one thing changed: an array, or a value of the header."""
+    """Name and arrays of files with one change: to an array, or to a value of the header."""
     header = json.loads(str(arrays["header"]))
     for name in arrays.keys() - {"header"}:
         with np.errstate(all="ignore"):
@@ -334,16 +288,10 @@ def mutations(arrays, rng):
 
 
 def _wrong(value):
-    """Return arrays that are not as this one: other shapes, dtypes, ranges."""
+    """Arrays of other shapes, dtypes and ranges."""
     wrong = [value[..., :-1], value[:0], value[None], np.append(value, value)]
     if value.dtype in (np.float64, np.int64):
-        wrong += [
-            value - 10**6,
-            value + 10**6,
-            value.astype("f4"),
-            value.astype("U3"),
-            0 * value - 1,
-        ]
+        wrong += [value - 10**6, value + 10**6, value.astype("f4"), value.astype("U3")]
     if value.dtype.kind == "f":
         wrong += [value * np.nan, value * np.inf, value.astype(int)]
     for field in value.dtype.names or ():
@@ -362,12 +310,18 @@ def _leaves(value, path):
         yield path
 
 
-def check_mutations(model, path, rng):
-    """Each mutated file is refused, or its model predicts all rows or raises an exception."""
-    X, y = rows(model, 40)
+SMALL = dict.fromkeys(["AdaBoost", "AdaBoostNC", "Bagging", "GradientBoosting"], FEW)
+MUTATED = [make(cls, **SMALL.get(cls.__name__, {})) for cls in estimators()]
+
+
+@pytest.mark.bounds
+@pytest.mark.parametrize("model", [*MUTATED, *OTHERS], ids=lambda model: repr(model)[:60])
+def test_mutated_files_are_refused_or_harmless(model, tmp_path):
+    """A model that is loaded predicts all rows or raises an exception."""
+    path, (X, y) = tmp_path / "model.npz", rows(model, 40)
     save(model.fit(X, y), path, {"a": 1})
     refused = kept = 0
-    for what, arrays in mutations(read(path), rng):
+    for what, arrays in mutations(read_arrays(path), np.random.default_rng(0)):
         write(path, arrays)
         try:
             found = load(path)
@@ -385,107 +339,67 @@ def check_mutations(model, path, rng):
     assert refused > 20 and kept > 0
 
 
-@pytest.mark.uncompiled
-@pytest.mark.bounds
-@every
-def test_mutated_files_are_refused_or_harmless(cls, tmp_path):
-    check_mutations(make(cls, **FEW_OF.get(cls.__name__, {})), tmp_path / "m.npz", DRAWS(0))
+def put(at, new, field=None):
+    """Function that copies an array and changes the entry at an index; `at` = "inner" is that of
+    the first node with children, "next" the one after it."""
+
+    def change(array):
+        array, k = array.copy(), at
+        if isinstance(at, str):
+            k = np.flatnonzero(array["child"])[0] + (at == "next")
+        (array if field is None else array[field])[k] = new
+        return array
+
+    return change
 
 
-DRAWS = np.random.default_rng
-FEW_OF = dict.fromkeys(["AdaBoost", "AdaBoostNC", "Bagging", "GradientBoosting"], FEW)
-
-
-@pytest.mark.bounds
-@each_other
-def test_mutated_models_of_models_are_refused_or_harmless(model, tmp_path):
-    check_mutations(model, tmp_path / "m.npz", DRAWS(1))
-
-
-TREES = [AdaBoostNC(base="stump", random_state=0, **FEW), Bagging(random_state=0, **FEW)]
-TREES += [cls(max_depth=2, **FEW) for cls in (GradientBoosting, GradientBoostingRegressor)]
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("model", TREES, ids=lambda model: type(model).__name__)
-@pytest.mark.parametrize("inside", [False, True])
-def test_damaged_trees_are_not_walked(model, inside, tmp_path):
-    """Nor are those of members, however deep."""
-    path, (X, y) = tmp_path / "model.npz", rows(model)
-    wrap = StackingRegressor if model._estimator_type == "regressor" else Voting
-    save((wrap([("t", model)]) if inside else model).fit(X, y), path)
-    start = "estimators_/0/" if inside else ""
-    whole = read(path)
-    nodes, starts, weights = (whole[f"{start}{name}_"] for name in ("nodes", "starts", "weights"))
-    inner = int(np.flatnonzero(nodes["child"])[0])
-    leaf = int(np.flatnonzero(nodes["child"] == 0)[0])
-    changes = [("nodes_", field, at, new) for field, at, new in [
-        ("child", inner, 10**6), ("child", inner, int(starts[-1]) - 1), ("child", inner, -1),
-        ("child", inner + 1, 1), ("feature", inner, 4), ("feature", leaf, 4),
-        ("value", leaf, np.nan), ("threshold", inner, np.nan), ("missing_left", inner, 2),
-    ]]  # fmt: skip
-    wrong = []
-    for name, field, at, new in changes:
-        wrong.append((name, nodes.copy()))
-        wrong[-1][1][field][at] = new
-    for at, new in ((0, 1), (-1, 10**6), (1, 10**6), (1, -1)):
-        wrong.append(("starts_", starts.copy()))
-        wrong[-1][1][at] = new
-    wrong += [
-        ("starts_", starts[:-1]),
-        ("starts_", starts.astype(float)),
-        ("nodes_", nodes["value"]),
-    ]
-    wrong += [
-        ("weights_", weights[:-1]),
-        ("weights_", np.append(weights, 1.0)),
-        ("nodes_", nodes[:0]),
-    ]
-    for name, value in wrong:
-        write(path, whole | {start + name: value})
-        with pytest.raises(ValueError, match=f"its {type(model).__name__} is damaged"):
-            load(path)
-    write(path, whole)
-    assert load(path).predict(X).shape == y.shape
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize(("model", "name", "change"), [
-    (PSVM(), "coef_", lambda a: a[:, 1:]), (PSVM(), "intercept_", lambda a: a.astype("f4")),
-    (PSVM(kernel="rbf"), "landmarks_", lambda a: a[:, 1:]),
-    (PSVM(kernel="rbf"), "map_", lambda a: a[1:]),
-    (PSVM(kernel="rbf"), "map_", lambda a: a.astype("f4")),
-    (NuSVM(), "support_", lambda a: a + 90), (NuSVM(), "support_", lambda a: a - 90),
-    (NuSVM(), "dual_coef_", lambda a: a[:, :1]), (NuSVM(), "support_vectors_", lambda a: a[:, 1:]),
-    (CqBoost(), "features_", lambda a: a + 4), (CqBoost(), "features_", lambda a: a - 4),
-    (CqBoost(), "features_", lambda a: a.astype(float)), (CqBoost(), "signs_", lambda a: a[1:]),
-    (CqBoost(), "thresholds_", lambda a: a[1:]), (CqBoost(), "weights_", lambda a: a[:, None]),
-    (CqBoost(voters="rbf"), "centres_", lambda a: a[:, 1:]),
-    (Bagging(PSVM(), 3, max_features=2), "estimators_features_", lambda a: a + 3),
-    (OneVsRest(), "coef_", lambda a: a[:, 1:]), (OneVsRest(), "code_", lambda a: 2 * a),
-    (Stacking(), "coef_", lambda a: a[1:]),
-    (Stacking(), "estimators_/1/state_", lambda a: a[:, 1:]),
-    *((AdaBoost(**FEW), "classes_", change) for change in (
+TREES = [  # The last node is a leaf.
+    *(("nodes_", put("inner", new, "child")) for new in (10**6, -1)),
+    ("nodes_", put("next", 1, "child")), ("nodes_", lambda a: put("inner", len(a) - 1, "child")(a)),
+    ("nodes_", put("inner", 4, "feature")), ("nodes_", put(-1, 4, "feature")),
+    ("nodes_", put("inner", np.nan, "threshold")), ("nodes_", put(-1, np.nan, "value")),
+    ("nodes_", put("inner", 2, "missing_left")), ("nodes_", lambda a: a["value"]),
+    ("nodes_", lambda a: a[:0]), ("starts_", put(0, 1)), ("starts_", put(-1, 10**6)),
+    ("starts_", put(1, 10**6)), ("starts_", put(1, -1)), ("starts_", lambda a: a[:-1]),
+    ("starts_", lambda a: a.astype(float)), ("weights_", lambda a: a[:-1]),
+    ("weights_", lambda a: np.append(a, 1.0)),
+]  # fmt: skip
+WITH_TREES = [AdaBoostNC(base="stump", random_state=0, **FEW), Bagging(random_state=0, **FEW)]
+WITH_TREES += [cls(max_depth=2, **FEW) for cls in (GradientBoosting, GradientBoostingRegressor)]
+CHANGES = [  # A model, one of its arrays, and a change that is refused.
+    *((model, name, change) for model in WITH_TREES for name, change in TREES),
+    *((Voting([AdaBoost(**FEW)]), f"estimators_/0/{name}", change) for name, change in TREES),
+    *((PSVM(), "classes_", change) for change in (
         lambda a: a[::-1], lambda a: a[[0, 0]], lambda a: a[:1], lambda a: a[None])),
-], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+    (PSVM(), "coef_", lambda a: a[:, 1:]), (PSVM(kernel="rbf"), "map_", lambda a: a[1:]),
+    (NuSVM(), "support_", lambda a: a + 90), (NuSVM(), "support_", lambda a: a - 90),
+    (CqBoost(), "features_", lambda a: a + 4), (CqBoost(), "features_", lambda a: a - 4),
+    (Bagging(PSVM(), 3, max_features=2), "estimators_features_", lambda a: a + 3),
+    (OneVsRest(), "code_", lambda a: 2 * a),
+    (Stacking(), "estimators_/1/state_", lambda a: a[:, 1:]),
+]  # fmt: skip
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(("model", "name", "change"), CHANGES)
 def test_arrays_that_do_not_fit_are_refused(model, name, change, tmp_path):
-    path, (X, y) = tmp_path / "model.npz", rows(model)
-    save(model.fit(X, y), path)
-    whole = read(path)
+    path = tmp_path / "model.npz"
+    save(model.fit(*rows(model)), path)
+    whole = read_arrays(path)
     write(path, whole | {name: change(whole[name])})
     with pytest.raises(ValueError, match="cannot be loaded as a model: its \\w+ is damaged"):
         load(path)
-    hidden = json.loads(str(whole["header"]))
-    hidden["model"]["fitted"] |= {"_is_consistent": 1, "__sklearn_is_fitted__": 1, "_rules": {}}
-    write(path, whole, hidden)
-    assert not {"_is_consistent", "__sklearn_is_fitted__", "_rules"} & vars(load(path)).keys()
+    header, hidden = json.loads(str(whole["header"])), {"_is_consistent": 1, "_rules": {}}
+    header["model"]["fitted"] |= hidden
+    write(path, whole, header)
+    assert not hidden.keys() & vars(load(path)).keys()
 
 
 # -- writing --------------------------------------------------------------------------------------
 @pytest.mark.uncompiled
 def test_save_is_atomic(tmp_path, monkeypatch):
-    path, model = tmp_path / "model.npz", PSVM().fit(*table())
-    save(model, path)
+    path = tmp_path / "model.npz"
+    save(FITTED, path)
     before = path.read_bytes()
 
     def full_disk(file, array, **options):
@@ -494,8 +408,7 @@ def test_save_is_atomic(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np.lib.format, "write_array", full_disk)
     with pytest.raises(OSError, match="disk full"):
-        save(model, path)
-    assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.npz"]
+        save(FITTED, path)
     with pytest.raises(KeyboardInterrupt), model_file.write_file(path):
         raise KeyboardInterrupt
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.npz"]
@@ -521,20 +434,20 @@ def test_one_path_for_many_threads(tmp_path):
 
 @pytest.mark.uncompiled
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
-def test_what_a_path_may_be(tmp_path):
-    model, path, link = PSVM().fit(*table()), tmp_path / "model.npz", tmp_path / "link.npz"
+def test_paths_that_may_be_written(tmp_path):
+    path, link = tmp_path / "model.npz", tmp_path / "link.npz"
     path.write_bytes(b"precious")
     path.chmod(0o444)
     with pytest.raises(PermissionError, match="is read-only"):
-        save(model, path)
+        save(FITTED, path)
     assert path.read_bytes() == b"precious"
     path.chmod(0o644)
     link.symlink_to(path)
-    save(model, link)
-    assert link.is_symlink() and load(path).lam == model.lam
+    save(FITTED, link)
+    assert link.is_symlink() and load(path).lam == FITTED.lam
     for wrong in (tmp_path, tmp_path / "no" / "model.npz", os.devnull):
         with pytest.raises(OSError):
-            save(model, wrong)
+            save(FITTED, wrong)
     assert sorted(os.listdir(tmp_path)) == ["link.npz", "model.npz"]
 
 
@@ -550,7 +463,6 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert not done.stderr and "it holds a PSVM; use load(path, classes=[PSVM" in done.stdout

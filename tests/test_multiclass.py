@@ -466,21 +466,6 @@ def test_seeds_of_all_kinds():
     assert (again[0] != again[1]).any()
 
 
-def test_a_failed_fit_changes_nothing():
-    X, y = table(3)
-    for model in (OneVsRest(), OneVsRest(PSVM())):
-        before = dict(vars(model.fit(X, y)))
-        expected = model.predict(X)
-        for labels, weight in ((np.full(160, "a"), None), (y, np.full(160, np.nan))):
-            with pytest.raises(ValueError, match="one class|finite and >= 0"):
-                model.fit(X[:, :2], labels, weight)
-        assert vars(model) == before
-        assert_array_equal(model.predict(X), expected)
-    model = OneVsRest(PSVM()).fit(X, y).set_params(base="linear").fit(X, y)
-    assert not hasattr(model, "estimators_")
-    assert not hasattr(model.set_params(base=PSVM()).fit(X, y), "coef_")
-
-
 # -- well behaved ---------------------------------------------------------------------------------
 def test_parameters_of_the_base():
     selection = pytest.importorskip("sklearn.model_selection")
@@ -493,30 +478,6 @@ def test_parameters_of_the_base():
     assert grid.best_score_ > 0.7 and not hasattr(model.base, "coef_")
     with pytest.raises(ValueError, match="OneVsRest: no parameter 'base__lam'; see get_params"):
         OneVsRest().set_params(base__lam=1.0)
-
-
-def test_callback_stops():
-    X, y = table(4)
-    seen = []
-
-    def stop(model, iteration, info):
-        seen.append((iteration, info["objective"]))
-        return iteration == 2
-
-    for base in ("linear", PSVM()):
-        seen.clear()
-        model = ECOC(base, code="exhaustive", callback=stop).fit(X, y)
-        assert [i for i, _ in seen] == [1, 2] and model.code_.shape == (4, 2)
-        assert not model.converged_ and model.votes(X).shape == (160, 2)
-        assert [value for _, value in seen] == list(model.trace_)
-    rest = OneVsRest(callback=stop).fit(X, y)
-    assert set(rest.predict(X)) == {"a", "b"}
-
-
-def test_verbose_prints_a_line_a_column(capsys):
-    X, y = table(3)
-    OneVsRest(verbose=1).fit(X, y)
-    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def test_constant_columns_and_more_features_than_rows():
@@ -553,3 +514,21 @@ def test_a_kernel_matrix_is_cut_both_ways():
     found = cross_val_score(given, X @ X.T, y, cv=3)
     assert_allclose(found, cross_val_score(OneVsRest(NuSVM(kernel="linear")), X, y, cv=3))
     assert not OneVsRest(NuSVM()).__sklearn_tags__().input_tags.pairwise
+
+
+def test_callback_stops():
+    X, y = table(4)
+    seen = []
+
+    def stop(model, iteration, info):
+        seen.append((iteration, info["objective"]))
+        return iteration == 2
+
+    for base in ("linear", PSVM()):
+        seen.clear()
+        model = ECOC(base, code="exhaustive", callback=stop).fit(X, y)
+        assert [i for i, _ in seen] == [1, 2] and model.code_.shape == (4, 2)
+        assert not model.converged_ and model.votes(X).shape == (160, 2)
+        assert [value for _, value in seen] == list(model.trace_)
+    rest = OneVsRest(callback=stop).fit(X, y)
+    assert set(rest.predict(X)) == {"a", "b"}

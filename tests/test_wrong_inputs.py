@@ -21,7 +21,7 @@ REGRESSORS = BaggingRegressor, GradientBoostingRegressor, StackingRegressor, Vot
 
 
 class Says:
-    """A fitted member that predicts what it was made with."""
+    """A fitted member with fixed predictions."""
 
     def __init__(self, says):
         self.says, self.classes_ = says, [0]
@@ -42,7 +42,7 @@ def changed(array, place, value):
 
 DATA = {  # Arguments of fit, and the words that a user would search for.
     "infinite cell": ((changed(X, (3, 2), np.inf), Y), "NaN or infinity: inf in row 3, column 2"),
-    "large cell": ((changed(X, (5, 1), -1e150), Y), "X is too large .*: -1e.* in row 5, column 1"),
+    "large cell": ((changed(X, (5, 1), -1e150), Y), "X is too large: -1e.* in row 5, column 1"),
     "short y": ((X, Y[:-1]), r"y must have shape \(120,\), got \(119,\)"),
     "wide y": ((X, np.tile(Y, (2, 1)).T), r"y must have shape \(120,\), got \(120, 2\)"),
     "no y": ((X, None), "requires y"),
@@ -267,6 +267,11 @@ def test_wrong_calls(cls):
         model.fit(X, Y).predict(X[:, :3])
     with pytest.raises(ValueError, match="X is too large"):
         model.predict(1e155 * X)
+    for name in {"margins", "error_correlation"} & {*dir(model)}:
+        with pytest.raises(ValueError, match="y holds 'x', which is none of the classes of fit"):
+            getattr(model, name)(X, np.where(np.arange(120) == 3, "x", Y))
+        with pytest.raises(ValueError, match="y must have shape"):
+            getattr(model, name)(X, Y[1:])
 
 
 @pytest.mark.uncompiled
