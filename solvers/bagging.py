@@ -57,7 +57,7 @@ import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -1075,7 +1075,7 @@ def prune(nodes, count_bits):
 # <<< shared: prune
 
 
-# >>> shared: estimator 7
+# >>> shared: estimator 8
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 COMMON_RULES = {  # Rules of the parameters that many classes have.
@@ -1118,23 +1118,27 @@ def restore_on_failure(fit):
 
 def satisfies(value, rule):
     """Return True if a value satisfies a rule such as "None or an integer from 2 to 256"."""
-    for kind, *limits in _alternatives(rule):
-        with suppress(AttributeError, TypeError, ValueError):  # The value has another type.
-            is_kind = RULE_TYPES[kind](value) if kind in RULE_TYPES else value == kind
-            pairs = zip(limits[::2], limits[1::2], strict=True)
-            if is_kind and all(LIMITS[sign](value, float(limit)) for sign, limit in pairs):
+    for is_kind, limits in _alternatives(rule):
+        try:
+            if is_kind(value) and all(compare(value, limit) for compare, limit in limits):
                 return True
+        except (AttributeError, TypeError, ValueError):  # The value has another type.
+            pass
     return False
 
 
 @cache
 def _alternatives(rule):
-    """Alternatives of a rule as lists: type or value, sign, limit, sign, limit."""
+    """Test of the type or value, and pairs (comparison, limit), per alternative of a rule."""
     if rule in RULE_TYPES:
-        return [[rule]]
+        return [(RULE_TYPES[rule], [])]
     rule = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
     lists = [re.split(r" (?:and )?([<>]=?) ", text) for text in re.split(r", | or ", rule)]
-    return [[k if k in RULE_TYPES else ast.literal_eval(k), *limits] for k, *limits in lists]
+    tests = [RULE_TYPES.get(k) or partial(operator.eq, ast.literal_eval(k)) for k, *_ in lists]
+    limits = [zip(ends[::2], map(float, ends[1::2]), strict=True) for _, *ends in lists]
+    return [
+        (t, [(LIMITS[sign], end) for sign, end in e]) for t, e in zip(tests, limits, strict=True)
+    ]
 
 
 class _Estimator:
@@ -1196,7 +1200,8 @@ class _Estimator:
         """Raise ValueError if a parameter does not satisfy its rule."""
         for name, rule in (COMMON_RULES | self._param_rules).items():
             value = getattr(self, name, None)  # None satisfies all common rules.
-            self._require(satisfies(value, rule), f"{name} must be {rule}, got {value!r}")
+            if not satisfies(value, rule):
+                self._require(False, f"{name} must be {rule}, got {value!r}")
 
     def _seed(self):
         """Integer seed from random_state; drawn if that is a generator or None."""
@@ -1291,13 +1296,18 @@ class _Estimator:
     def _check_fit(self, X, y, sample_weight):
         """X, y as -1.0 and +1.0 (class indices if _multi_class) and all weights; sets classes_."""
         X, y, weight = self._check_rows(X, y, sample_weight)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self._check_classes(self.classes_)
+        ends = (y.min(), y.max()) if y.dtype.kind in "biuf" else (y[0], y[0])
+        classes, codes = np.array(ends), (y == ends[1]).astype(np.intp)
+        if ends[0] == ends[1] or not (y == classes[codes]).all():  # Texts, or not two numbers.
+            classes, codes = np.unique(y, return_inverse=True)
+        self._check_classes(classes)
+        self.classes_ = classes
         if self.class_weight is not None:
             totals = [math.fsum(weight[codes == k]) for k in range(self.classes_.size)]
             weight = weight * self._class_factors(np.array(totals))[codes]
-        is_positive = (np.bincount(codes, weight) > 0).all()
-        self._require(is_positive, "the weights are zero on all rows of a class")
+        if self._is_weighted(sample_weight):
+            is_positive = (np.bincount(codes, weight) > 0).all()
+            self._require(is_positive, "the weights are zero on all rows of a class")
         return X, codes if self._multi_class else 2.0 * codes - 1.0, weight
 
     def _check_classes(self, classes):
@@ -1337,8 +1347,9 @@ class _Estimator:
         self.residual_ = info.get("residual", getattr(self, "residual_", None))
         info = {"objective": self.objective_} | info
         if self.verbose:
-            values = [f"{k} {v:.9e}" if type(v) is float else f"{k} {v}" for k, v in info.items()]
-            print(f"{type(self).__name__} {iteration:5d}", *values, sep="  ")
+            values = [(k, f"{v:.9e}" if type(v) is float else v) for k, v in info.items()]
+            texts = [f"{k} {v}" for k, v in values if v is not None]
+            print(f"{type(self).__name__} {iteration:5d}", *texts, sep="  ")
         return self.callback is not None and bool(self.callback(self, iteration, info))
 
 
