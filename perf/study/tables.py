@@ -5,19 +5,8 @@ from itertools import starmap
 from statistics import fmean
 
 from perf.study import outputs
-from perf.study.report import MAJORITY, head, protocol, warned
-from perf.text import (
-    WIDTH,
-    abbreviate,
-    columns,
-    duration,
-    entry,
-    fill,
-    markdown,
-    mean_std,
-    plain,
-    span,
-)  # fmt: skip
+from perf.study.report import MAJORITY, broken, head, protocol, warned
+from perf.text import abbreviate, columns, duration, entry, fill, markdown, mean_std, plain, span
 
 NAME = 26  # letters of a method in the text
 LISTED = 3  # names in a sentence before the others are only counted
@@ -232,8 +221,8 @@ def verdicts(document):
             figures = "no change at all"
         elif answer["low"] is not None:
             figures += f" ({points(answer['low'])} to {points(answer['high'])})"
-        line = f"  {answer['verdict']:<10} {where}{answer['question']:<45} {figures:>21}"
-        lines.append(line if len(line) <= WIDTH else fill(line.strip(), "  "))
+        line = f"{answer['verdict']:<10} {where}{answer['question']:<45} {figures:>21}"
+        lines.append(fill(line, "  "))
     return lines
 
 
@@ -271,13 +260,10 @@ def text(document):
 def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
-    parts = [re.fullmatch(r"(.*?)(?: (?=\S+$)(.*))?", title).groups("") for title in titles]
-    above = [list(line) for line in zip(*parts, strict=True)]
     for limit in range(NAME, 1, -1):
-        found = above + [[abbreviate(name, limit), *texts] for name, *texts in others]
-        if drawn := columns(found, WIDTH - 2):
-            break
-    return [f"  {line}".rstrip() for line in drawn]
+        rows = [[abbreviate(name, limit), *texts] for name, *texts in others]
+        if drawn := columns(broken(titles) + rows):
+            return drawn
 
 
 def tests(document):
