@@ -27,8 +27,8 @@ class Page:
     """A page, which must be well-formed: its elements, tables, pictures and words."""
 
     def __init__(self, text):
-        text = re.sub(r"<((?:meta|wbr)[^>]*)>", r"<\1/>", text).replace("&nbsp;", "\xa0")
-        self.root = ElementTree.fromstring(text)
+        closed = re.sub(r"<((?:meta|wbr)[^>]*)>", r"<\1/>", text).replace("&nbsp;", "\xa0")
+        self.source, self.root = text, ElementTree.fromstring(closed)
         for style in self.root.iter("style"):
             style.clear()
         self.text = " ".join("".join(self.root.itertext()).split())
@@ -56,7 +56,7 @@ def made(data, methods, trials=3, tune=False, measure="error", **options):
     cells = compare.plan(data, chosen, options | {"trials": trials}, None, tune, measure)
     records = compare.run(cells, Store())
     document = compare.collect(records, measure, questions)
-    return records, document, html.page(document, records)
+    return records, document, Page(html.page(document, records))
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +92,17 @@ def signed(change):
     return f"{100 * change:+.1f}".replace("-", "\u2212") if change else "0.0"
 
 
+def cell(changes, p):
+    """Mean change, numbers of splits or sets that were won, tied and lost, and p."""
+    counts = "\u2013".join(str((np.sign(changes) == sign).sum()) for sign in (-1, 0, 1))
+    return f"{signed(changes.mean())}{counts} {'p < 0.001' if p < 0.001 else f'p {p:.3f}'} "
+
+
 # -- contents --------------------------------------------------------------------------------------
 
 
 def test_all_parts_are_there(many):
-    records, document, text = many
-    page = Page(text)
+    _, document, page = many
     names = [tag for tag, _ in page.tags]
     assert names.count("h1") == names.count("main") == 1
     assert names.count("title") == 1 + len(page.pictures)
@@ -114,8 +119,8 @@ def test_all_parts_are_there(many):
 
 
 def test_the_page_stands_alone(many):
-    text = many[2]
-    page = Page(text)
+    page = many[2]
+    text = page.source
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     links = [attrs["href"] for _, attrs in page.tags if "href" in attrs]
     assert links and all(link[0] == "#" and link[1:] in ids for link in links)
@@ -132,8 +137,7 @@ def test_the_page_stands_alone(many):
 
 
 def test_numbers_agree_with_the_records(many):
-    records, document, text = many
-    page = Page(text)
+    records, document, page = many
     for one in document["sets"]:
         rows = page.table(f"Results on {one['name']}")
         assert rows[0][:4] == ["method", "error %", "rank", "fit time"]
@@ -150,8 +154,7 @@ def test_numbers_agree_with_the_records(many):
 
 
 def test_error_bars_are_drawn_to_scale(many):
-    _, document, text = many
-    page = Page(text)
+    _, document, page = many
     for one in document["sets"]:
         picture = page.picture(f"error in % of the methods on {one['name']}")
         scores = [row["score"] for row in one["methods"]] + [one["baselines"]["best single member"]]
@@ -167,8 +170,8 @@ def test_error_bars_are_drawn_to_scale(many):
 
 
 def test_times_are_drawn_on_a_logarithmic_scale(many):
-    _, document, text = many
-    picture = Page(text).picture("Time of a fit")
+    _, document, page = many
+    picture = page.picture("Time of a fit")
     times = [[row["fit_seconds"] for one in document["sets"] for row in one["methods"]
               if row["method"] == name] for name in document["methods"]]  # fmt: skip
     means = [sum(each) / len(each) for each in times]
@@ -178,8 +181,8 @@ def test_times_are_drawn_on_a_logarithmic_scale(many):
 
 
 def test_the_critical_difference_is_drawn_to_scale(many):
-    _, document, text = many
-    picture, across = Page(text).picture("Critical-difference"), document["across"]
+    _, document, page = many
+    picture, across = page.picture("Critical-difference"), document["across"]
     ranks = sorted(across["ranks"])
     (band,) = shapes(picture, "rect", "band")
     start, width = float(band["x"]), float(band["width"])
@@ -207,8 +210,8 @@ def test_cliques_are_the_largest_groups_of_ranks_that_are_near(seed):
 
 
 def test_all_pairs_of_methods_over_the_sets(many):
-    _, document, text = many
-    rows, across = Page(text).table("All pairs")[1:], document["across"]
+    _, document, page = many
+    rows, across = page.table("All pairs")[1:], document["across"]
     errors = {
         name: [row["score"]["mean"] for one in document["sets"] for row in one["methods"]
                if row["method"] == name]
@@ -222,16 +225,12 @@ def test_all_pairs_of_methods_over_the_sets(many):
                 assert rows[i][j + 1] == "\u2013"
                 continue
             changes = np.round(np.subtract(errors[one], errors[two]), 12)
-            counts = [(changes < 0).sum(), (changes == 0).sum(), (changes > 0).sum()]
-            told = f"p {adjusted[frozenset((one, two))]:.3f}"
-            shown = f"{signed(changes.mean())}{counts[0]}\u2013{counts[1]}\u2013{counts[2]} {told} "
-            assert rows[i][j + 1] == shown
+            assert rows[i][j + 1] == cell(changes, adjusted[frozenset((one, two))])
 
 
 def test_all_pairs_of_methods_on_one_set():
-    records, document, text = made(["haberman"], "psvm,stump-vote,bagging:n_estimators=9", 5)
-    page = Page(text)
-    assert document["across"] is None and "Critical" not in text and len(page.tables) == 2
+    records, document, page = made(["haberman"], "psvm,stump-vote,bagging:n_estimators=9", 5)
+    assert document["across"] is None and "Critical" not in page.source and len(page.tables) == 2
     rows, cells = page.table("All pairs")[1:], {}
     errors = [[r["test_error"] for r in records if html.name_of(r) == name]
               for name in document["methods"]]  # fmt: skip
@@ -245,11 +244,8 @@ def test_all_pairs_of_methods_on_one_set():
     for factor, pair in zip((3, 2, 1), order, strict=True):
         changes, p = cells[pair]
         low = max(low, min(1.0, factor * p))
-        counts = [int((changes < 0).sum()), int((changes == 0).sum()), int((changes > 0).sum())]
         for (i, j), sign in ((pair, 1), (pair[::-1], -1)):
-            told = "p < 0.001" if low < 0.001 else f"p {low:.3f}"
-            count = "\u2013".join(map(str, counts[::sign]))
-            assert rows[i][j + 1] == f"{signed(sign * changes.mean())}{count} {told} "
+            assert rows[i][j + 1] == cell(sign * changes, low)
 
 
 # -- kappa and error -------------------------------------------------------------------------------
@@ -279,9 +275,9 @@ def test_the_first_record_holds_pairs_of_some_members():
 
 
 def test_the_diagram_has_the_error_of_the_ensemble(many):
-    records, document, text = many
+    records, document, page = many
     for one in document["sets"]:
-        picture = Page(text).picture(f"Kappa-error diagram of {one['data']}")
+        picture = page.picture(f"Kappa-error diagram of {one['data']}")
         first = [r for r in records if r["spec"]["data"] == one["data"] and r["trial"] == 0]
         shown = [r for r in first if r["members"] > 1]
         rings = [(float(c["cx"]), float(c["cy"])) for c in shapes(picture, "circle", "ring")]
@@ -302,33 +298,27 @@ def test_the_diagram_has_the_error_of_the_ensemble(many):
 
 
 def test_two_sets_of_several_classes():
-    _, document, text = made(["wine", "glass"], "psvm,voting", 2)
-    page = Page(text)
+    _, document, page = made(["wine", "glass"], "psvm,voting", 2)
     assert "Both data sets" in page.text and "friedman" not in document["across"]
     assert sum(caption.startswith("All pairs") for caption in page.captions()) == 2
-    assert "Critical-difference" not in text
+    assert "Critical-difference" not in page.source
     assert "right and wrong answers" in page.text  # of voting; one against the rest has no pairs
     assert sum(one.findtext("title").startswith("Kappa") for one in page.pictures) == 2
 
 
 def test_one_method_and_one_split():
-    _, document, text = made(["heart"], "psvm", 1)
-    page = Page(text)
+    *_, page = made(["heart"], "psvm", 1)
     assert page.text.startswith("1 method compared on heart") and len(page.tables) == 1
     assert "\xb1" not in page.table("Results on heart")[1][1]
-    _, document, text = made(["heart"], "psvm,stump-vote", 1)
-    assert Page(text).table("All pairs")[1][2].endswith("p \u2013 ")
+    *_, page = made(["heart"], "psvm,stump-vote", 1)
+    assert page.table("All pairs")[1][2].endswith("p \u2013 ")
 
 
 def test_failures_are_told():
-    _, document, text = made(["heart"], "psvm,cqboost:mu=0.99", 2)
-    page = Page(text)
+    *_, page = made(["heart"], "psvm,cqboost:mu=0.99", 2)
     assert "cqboost:mu=0.99 failed in 2 of 2 trials on heart" in page.text
     assert page.table("Results on heart")[2][:2] == ["cqboost:mu=0.99", "failed"]
     assert not any(caption.startswith("All pairs") for caption in page.captions())
-
-
-def test_a_set_on_which_all_failed():
     records, _, _ = made(["heart", "sonar"], "psvm,stump-vote", 2)
     failed = [{k: r[k] for k in ("key", "spec", "trial")} | {"failure": "ValueError: no"}
               if r["spec"]["data"] == "sonar" else r for r in records]  # fmt: skip
@@ -337,8 +327,7 @@ def test_a_set_on_which_all_failed():
 
 
 def test_tuning_and_measures():
-    _, document, text = made(["heart"], "psvm", 2, tune=True, measure="auc")
-    page = Page(text)
+    *_, page = made(["heart"], "psvm", 2, tune=True, measure="auc")
     ((_, data, told),) = page.table("Parameters that were chosen")[1:]
     counts = re.findall(r"lam=[\d.]+ \((\d)\)", told)
     assert data == "heart" and sum(map(int, counts)) == 2
@@ -349,17 +338,11 @@ def test_tuning_and_measures():
 def test_questions(monkeypatch):
     asked = (("more trees", "bagging:n_estimators=25", "bagging:n_estimators=1"),)
     monkeypatch.setattr(compare, "DIVERSITY", asked)
-    _, document, text = made(["german"], "diversity", 4)
-    page = Page(text)
+    _, document, page = made(["german"], "diversity", 4)
     (answer,) = document["questions"]
     low, high = signed(answer["low"]), signed(answer["high"])
-    rows = page.table("Each line is one source")
-    assert rows[1] == [
-        "more trees",
-        answer["verdict"],
-        signed(answer["change"]),
-        f"{low} to {high}",
-    ]
+    row = ["more trees", answer["verdict"], signed(answer["change"]), f"{low} to {high}"]
+    assert page.table("Each line is one source")[1] == row
     picture = page.picture("Changes by diversity")
     (bar,) = shapes(picture, "path", "bar")
     ends = map(float, re.match(r"M([\d.]+) [\d.]+L([\d.]+) ", bar["d"]).groups())
@@ -380,7 +363,7 @@ def renamed(value, names):
 
 
 def test_hostile_names_are_harmless(many):
-    records, document, text = many
+    records, document, before = many
     names = {"gaussians:60": HOSTILE, "psvm": f"psvm{HOSTILE}"}
     changed = renamed(document, names) | {"command": ["compare", "--data", HOSTILE]}
     changed["warnings"] = [f"UserWarning: {HOSTILE}"]
@@ -390,9 +373,10 @@ def test_hostile_names_are_harmless(many):
         renamed(r, {"gaussians:60": HOSTILE}) for r in records if r["spec"]["method"] != "psvm"
     ]
     found = html.page(changed, others)
-    page, before = Page(found), Page(text)
+    page = Page(found)
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in before.tags} | {"ul", "li", "pre"}
-    assert {*re.findall('(?:href|src)="(.*?)"', found)} == {*re.findall('href="(.*?)"', text)}
+    links = [{*re.findall('(?:href|src)="(.*?)"', one)} for one in (found, before.source)]
+    assert links[0] == links[1]
     assert not any("onerror" in attrs for _, attrs in page.tags)
     assert page.text.count("<script>alert(1)</script>") >= 10
     assert "\x1b" not in found and "\u202e" not in found and r"\x1b[1m\u202e" in found
