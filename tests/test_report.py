@@ -147,10 +147,7 @@ def test_errors_have_something_to_compare_with(records):
     assert lines["area under ROC"].startswith("{} +- {} (".format(*mean("auc", 1, 3)))
     assert "+- is the standard deviation over the splits" in " ".join(lines["protocol"].split("\n"))
     assert "double fault: both are wrong" in " ".join(lines["measures"].split("\n"))
-
-
-def test_more_classes_have_no_area_under_roc(records):
-    for record in records:
+    for record in records:  # of more than two classes
         record["auc"] = None
     assert "area under ROC" not in lines_of(text_of(records))
 
@@ -161,9 +158,6 @@ def test_confusion_is_that_of_all_trials(records):
     assert rows[1] == ["predicted", "1", "2"]
     assert rows[2:] == [["true", "1", *map(str, matrix[0])], ["true", "2", *map(str, matrix[1])]]
     assert " ".join(rows[0]) == "test rows of all 3 splits (405)"
-
-
-def test_rejected_rows_have_a_column(records):
     relabelled(records, ["no", "yes"], [[5, 1], [2, 6]], [3, 0])
     lines = lines_of(text_of(records))
     assert lines["rejected"].startswith("9 of 51 rows (17.6 %), which count as neither")
@@ -222,22 +216,15 @@ def test_figures_that_are_none(records):
         record["facts"] = {"bound": None, "voters": number}
         record["facts"] |= {"late": 7.0} if number == 2 else {}
     assert lines_of(text_of(records))["statistics"] == "no bound; voters 1; late 7"
-
-
-def test_gaps_may_be_infinite(records):
-    """JSON has no infinity: None stands for it, and the method still has a certificate."""
+    # JSON has no infinity: None stands for it, and the method still has a certificate.
     records[1] |= {"residual": None, "converged": False}
     gap = " ".join(lines_of(text_of(records))["duality gap"].split("\n"))
     assert gap.startswith("infinite (tol 1e-06)") and gap.endswith("1 of 3 fits did not converge")
     for record in records:
         record["certified"] = False
-    assert lines_of(text_of(records))["certificate"].startswith(
-        "none: the method is greedy; 1 of 3"
-    )
-
-
-def test_first_fits_do_not_spoil_the_time(records):
-    """The first fits may compile what the warm-up did not reach: the median is reported."""
+    text = lines_of(text_of(records))["certificate"]
+    assert text.startswith("none: the method is greedy; 1 of 3")
+    # The first fits may compile what the warm-up did not reach: the median is reported.
     for record, seconds in zip(records, (9.0, 0.0012, 0.0014), strict=True):
         record["fit_seconds"] = seconds
     assert lines_of(text_of(records))["fit time"].startswith("1.4 ms (median of 3), plus ")
