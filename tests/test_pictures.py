@@ -41,9 +41,6 @@ def fitted(command, params, data, trial, scale, trials=2):
     return model.fit(X[train], known.y[train]), (X[train], known.y[train]), (X[test], known.y[test])
 
 
-# -- what there is ---------------------------------------------------------------------------------
-
-
 def test_every_method_has_pictures_of_its_parameters():
     kinds = {*pictures.LOOKS, "time", "kappa-error", "changes"}
     assert kinds == set(draw.PICTURES) == set(methods.SHOWN)
@@ -54,9 +51,6 @@ def test_every_method_has_pictures_of_its_parameters():
             assert values == sorted(values) and len(values) >= 5
             for value in values:
                 methods.build(command, {parameter: value}, 0, 2)._check_params()
-
-
-# -- records ---------------------------------------------------------------------------------------
 
 
 def first_votes(command, model, X):
@@ -227,9 +221,6 @@ def test_time_by_rows():
     rows, seconds = picture["rows"], picture["seconds"]
     assert rows[0] == 25 and rows[-1] == 270 and len(rows) == 8 and rows == sorted(rows)
     assert all(len(some) == 6 and min(some) > 0 for some in seconds)
-
-
-# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", METHODS)

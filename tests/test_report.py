@@ -50,9 +50,6 @@ def text_of(records, saved=None):
     return report.method_report(report.collect(records, ["exrm"], saved))
 
 
-# -- documents -------------------------------------------------------------------------------------
-
-
 def test_a_document_can_be_reported_again(records):
     result = report.collect(records, ["exrm", "--data", "heart"])
     text = report.method_report(result)
@@ -86,9 +83,6 @@ def test_documents_of_several_methods(records):
     assert result["data"]["notes"] == ["something was done"]
     text = report.diversity_report(result)
     assert report.diversity_report(json.loads(json.dumps(result))) == text
-
-
-# -- lines -----------------------------------------------------------------------------------------
 
 
 def test_lines_have_80_columns(records):
@@ -127,9 +121,6 @@ def test_names_are_cut_in_the_middle():
     assert text.abbreviate("short", 12) == "short"
     assert text.abbreviate("a class called one", 12) == "a cla..d one"
     assert len(text.abbreviate("x" * 100, 24)) == 24
-
-
-# -- parts -----------------------------------------------------------------------------------------
 
 
 def test_errors_have_something_to_compare_with(records):

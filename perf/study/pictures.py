@@ -38,9 +38,6 @@ MOST_POINTS = 1500  # rows that are drawn beside a boundary
 SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
 
 
-# -- what to do ------------------------------------------------------------------------------------
-
-
 def choose(plot, kind, command):
     """Return the kind of picture that --plot and --picture ask for; None for none."""
     if kind and not plot:
@@ -118,9 +115,6 @@ def collect(kind, records, others=()):
         found = _times(others) if kind == "time" else _effect(kind, records, others)
     picture = {"kind": kind, "method": name, "data": data, "trials": len(records)}
     return experiment.plain_record(picture | found)
-
-
-# -- looks at the models of a run ------------------------------------------------------------------
 
 
 def convergence(data, trial, fitted):
@@ -229,9 +223,6 @@ def boundary(data, trial, fitted):
 
 
 LOOKS = {look.__name__: look for look in (convergence, members, margins, boundary)}
-
-
-# -- experiments besides the run ------------------------------------------------------------------
 
 
 def _times(others):
