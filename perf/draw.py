@@ -498,7 +498,10 @@ def _times(record):
     """Training time against the number of rows."""
     rows, seconds = record["rows"], record["seconds"]
     unit, factor = _unit(list(itertools.chain(*seconds)))
-    parts = [_quartiles([factor * value for value in some]) for some in seconds]
+    parts = []
+    for some in seconds:
+        values = [factor * value for value in some] * (2 if len(some) == 1 else 1)
+        parts.append(statistics.quantiles(values, n=4, method="inclusive"))
     curve = [(n, middle) for n, (_, middle, _) in zip(rows, parts, strict=True)]
     band = [(n, low, high) for n, (low, _, high) in zip(rows, parts, strict=True)]
     logs = [[math.log(value) for value in point] for point in curve[(len(rows) - 1) // 2 :]]
@@ -507,12 +510,6 @@ def _times(record):
     panel = Panel("", "rows for training", f"time of a fit ({unit})", {name: curve}, {name: band})
     title = _titled(record, "training time", "median", "the middle half of them")
     return figure([[panel]], "xy", x_form="{:,g}".format, title=title)
-
-
-def _quartiles(values):
-    """Lower quartile, median, upper quartile."""
-    values = values * 2 if len(values) == 1 else values
-    return statistics.quantiles(values, n=4, method="inclusive")
 
 
 def _unit(seconds):
