@@ -138,14 +138,9 @@ def figure(
 ):
     """Return the SVG of rows of panels with a legend beside them; a row shares its y axis.
 
-    Parameters
-    ----------
-    rows : lists of Panel
-    log : "", "x", "y" or "xy", the axes that are logarithmic
-    x_form, y_form : functions that write the numbers of an axis
-    panel : width and height of a panel in pixels
-    title : lines above all panels
-    include : values that every y axis shows
+    Axes named in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write their numbers.
+    A panel has width and height in pixels, all have lines of title above them. Every y axis shows
+    the values of `include`.
     """
     panels = list(itertools.chain(*rows))
     names = list(dict.fromkeys(name for one in panels for name in one.curves))
@@ -348,7 +343,7 @@ def _add_artist(axes, tag, given, text, unit):
         sides = {"start": "left", "middle": "center", "end": "right"}
         how = {"ha": sides[given.get("text-anchor", "start")], "rotation_mode": "anchor"}
         how |= {"rotation": 90 * ("transform" in given), "color": given.get("fill", "black")}
-        how |= {"family": "monospace"} if "font-family" in given else {}
+        how |= {"family": "monospace"} if "monospace" in given.get("font-family", "") else {}
         place = float(given["x"]), float(given["y"])
         axes.text(*place, text or "", fontsize=unit * SIZE, parse_math=False, **how)
         return
@@ -619,18 +614,10 @@ class Cloud(NamedTuple):
 
 
 def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):
-    """Draw rows below each other on one axis.
+    """Draw rows below each other on one axis, whose ends are `scale` if it is given.
 
-    Parameters
-    ----------
-    title : contents of the chart, for those who cannot see it
-    label : label of the axis
-    rows : list of Row
-    form : writes the numbers of the axis
-    log : if True, the axis is logarithmic
-    line : (value,) at which a line stands, or (low, high) of a band
-    brackets : groups of neighbouring rows, (first, last), each with a bar at the right
-    scale : None or the two ends of the axis
+    The title is for those who cannot see the chart. `line` holds the value at which a line stands,
+    or both ends of a band. A bar at the right joins the rows of a bracket, (first, last).
     """
     values = [v for row in rows for v in (row.at, row.low, row.high, *row.dots) if v is not None]
     low, high = scale or limits([*values, *line], log)

@@ -233,9 +233,6 @@ def _times(document):
     return _figure(drawn, said)
 
 
-# -- kappa and error -------------------------------------------------------------------------------
-
-
 def _clouds(document, records):
     """The ensembles of every set whose first record holds points, {data: clouds}."""
     found = {}
@@ -278,9 +275,6 @@ def _diagrams(document, clouds):
              for data, some in clouds.items()]  # fmt: skip
     legend = f'<ul class="legend">{"".join(keys)}</ul>'
     return f'<p>{said}</p>\n{legend}\n<div class="panels">\n{"".join(parts)}\n</div>'
-
-
-# -- how it was done -------------------------------------------------------------------------------
 
 
 def _how(document):

@@ -17,12 +17,9 @@ import numpy as np
 
 from perf.study import experiment, methods
 
-SOLVERS = {  # values of `solver` whose convergence is shown side by side; others have one way only
-    "ExRM": ("paper", "alm", "auto"),
-    "PSVM": ("paper", "alm", "auto"),
-    "DRM": ("alternating", "auto"),
-    "NuSVM": ("alternating", "auto"),
-}
+# Values of `solver` whose convergence is shown side by side; other methods have one way only.
+SOLVERS = dict.fromkeys(("ExRM", "PSVM"), ("paper", "alm", "auto"))
+SOLVERS |= dict.fromkeys(("DRM", "NuSVM"), ("alternating", "auto"))
 FINER = {  # grids of parameters for which those of --tune are too coarse, or not of numbers
     ("drm", "mu"): [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1],
     ("bagging", "max_features"): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
