@@ -84,7 +84,7 @@ def test_equal_methods_are_not_told_apart():
 
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(5))
-def test_nemenyi_tells_apart_what_scikit_posthocs_does(seed, level):
+def test_nemenyi_separates_what_scikit_posthocs_does(seed, level):
     table = random_table(seed)
     table += 0.6 * np.arange(table.shape[1])
     average = statistics.ranks(table).mean(axis=0)
