@@ -83,6 +83,12 @@ def marks(picture):
     return [x for _, x in sorted(found)]
 
 
+def bar_ends(picture):
+    """Abscissas of both ends of all bars, one bar after another."""
+    bars = [re.match(r"M(\S+) \S+L(\S+) ", bar["d"]) for bar in shapes(picture, "path", "bar")]
+    return [float(end) for bar in bars for end in bar.groups()]
+
+
 def assert_on_one_scale(places, values):
     """Places and values are related by one line."""
     slope, start = np.polyfit(values, places, 1)
@@ -97,9 +103,6 @@ def cell(changes, p):
     """Mean change, numbers of splits or sets that were won, tied and lost, and p."""
     counts = "\u2013".join(str((np.sign(changes) == sign).sum()) for sign in (-1, 0, 1))
     return f"{signed(changes.mean())}{counts} {'p < 0.001' if p < 0.001 else f'p {p:.3f}'} "
-
-
-# -- contents --------------------------------------------------------------------------------------
 
 
 def test_all_parts_are_there(many):
@@ -159,11 +162,7 @@ def test_error_bars_are_drawn_to_scale(many):
     for one in document["sets"]:
         picture = page.picture(f"error in % of the methods on {one['name']}")
         scores = [row["score"] for row in one["methods"]] + [one["baselines"]["best single member"]]
-        ends = [
-            tuple(map(float, re.match(r"M([\d.]+) [\d.]+L([\d.]+) ", bar["d"]).groups()))
-            for bar in shapes(picture, "path", "bar")
-        ]
-        places = marks(picture) + [end for pair in ends for end in pair]
+        places = marks(picture) + bar_ends(picture)
         values = [score["mean"] for score in scores]
         values += [score["mean"] + side * score["std"] for score in scores for side in (-1, 1)]
         assert_on_one_scale(places, values)
@@ -198,12 +197,8 @@ def test_the_critical_difference_is_drawn_to_scale(many):
 def test_cliques_are_the_largest_groups_of_ranks_that_are_near(seed):
     rng = np.random.default_rng(seed)
     ranks, gap = rng.integers(2, 16, 7) / 2, rng.uniform(0.2, 4)
-    near = [
-        set(group)
-        for size in range(2, 8)
-        for group in itertools.combinations(range(7), size)
-        if np.ptp(ranks[list(group)]) <= gap
-    ]
+    groups = [set(g) for size in range(2, 8) for g in itertools.combinations(range(7), size)]
+    near = [group for group in groups if np.ptp(ranks[list(group)]) <= gap]
     largest = [group for group in near if not any(group < other for other in near)]
     found = statistics.cliques(ranks.tolist(), gap)
     assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
@@ -249,9 +244,6 @@ def test_all_pairs_of_methods_on_one_set():
             assert rows[i][j + 1] == cell(sign * changes, low)
 
 
-# -- kappa and error -------------------------------------------------------------------------------
-
-
 def test_the_first_record_holds_pairs_of_some_members():
     chosen = [("bagging", {"n_estimators": 40}), ("bagging", {"n_estimators": 5})]
     cells = compare.plan(["sonar"], chosen, {"trials": 2})
@@ -287,9 +279,6 @@ def test_the_diagram_has_the_error_of_the_ensemble(many):
         assert texts(picture)[-3:] == numbers
         dots = sum(path["d"].count("h0") for path in shapes(picture, "path", "pair"))
         assert 3 <= dots <= sum(len(r["pairs"][0]) for r in shown)
-
-
-# -- other comparisons -----------------------------------------------------------------------------
 
 
 def test_two_sets_of_several_classes():
@@ -339,22 +328,17 @@ def test_questions(monkeypatch):
     row = ["more trees", answer["verdict"], signed(answer["change"]), f"{low} to {high}"]
     assert page.table("Each line is one source")[1] == row
     picture = page.picture("Changes by diversity")
-    (bar,) = shapes(picture, "path", "bar")
-    ends = map(float, re.match(r"M([\d.]+) [\d.]+L([\d.]+) ", bar["d"]).groups())
     zero = float(shapes(picture, "line", "zero")[0]["x1"])
     values = [0.0, *(answer[key] for key in ("change", "low", "high"))]
-    assert_on_one_scale([zero, *marks(picture), *ends], values)
-
-
-# -- names -----------------------------------------------------------------------------------------
+    assert_on_one_scale([zero, *marks(picture), *bar_ends(picture)], values)
 
 
 def renamed(value, names):
-    if isinstance(value, dict):
-        return {names.get(k, k): renamed(v, names) for k, v in value.items()}
-    if isinstance(value, list):
-        return [renamed(part, names) for part in value]
-    return names.get(value, value) if isinstance(value, str) else value
+    """Replace keys and texts of a document."""
+    text = json.dumps(value)
+    for old, new in names.items():
+        text = text.replace(json.dumps(old), json.dumps(new))
+    return json.loads(text)
 
 
 def test_hostile_names_are_harmless(many):
@@ -364,10 +348,8 @@ def test_hostile_names_are_harmless(many):
     changed["warnings"] = [f"UserWarning: {HOSTILE}"]
     changed["sets"][0] |= {"notes": [HOSTILE], "classes": {HOSTILE: 3, "b": 4}}
     changed["sets"][0]["methods"][0] |= {"failed": 1, "failure": HOSTILE}
-    others = [
-        renamed(r, {"gaussians:60": HOSTILE}) for r in records if r["spec"]["method"] != "psvm"
-    ]
-    found = html.page(changed, others)
+    others = [r for r in records if r["spec"]["method"] != "psvm"]
+    found = html.page(changed, renamed(others, {"gaussians:60": HOSTILE}))
     page = Page(found)
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in before.tags} | {"ul", "li", "pre"}
     links = [{*re.findall('(?:href|src)="(.*?)"', one)} for one in (found, before.source)]
@@ -375,9 +357,6 @@ def test_hostile_names_are_harmless(many):
     assert not any("onerror" in attrs for _, attrs in page.tags)
     assert page.text.count("<script>alert(1)</script>") >= 10
     assert "\x1b" not in found and "\u202e" not in found and r"\x1b[1m\u202e" in found
-
-
-# -- colours, size, files --------------------------------------------------------------------------
 
 
 def contrast(one, two):

@@ -78,9 +78,6 @@ def _protocol(document):
     return f"{said}; seed {settings['seed']}."
 
 
-# -- parts of the page -----------------------------------------------------------------------------
-
-
 def _meaning(document):
     parts = [f'<p class="meaning">{_prose(" ".join(tables.sentences(document)))}</p>']
     if failed := tables.failures(document):
@@ -303,9 +300,6 @@ def _choices(document):
         told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
         found += [[row["method"], one["data"], "; ".join(told)]] if told else []
     return _table(found, "Parameters that were chosen", words=(1, 2))
-
-
-# -- pieces ----------------------------------------------------------------------------------------
 
 
 def text(given):

@@ -53,9 +53,6 @@ EXPLAINED = (
 )
 
 
-# -- documents -------------------------------------------------------------------------------------
-
-
 def collect(records, command, saved=None, picture=None):
     """Make one document of the records of a run, of that of a saved model, and of a picture."""
     first = records[0]
@@ -137,9 +134,6 @@ def summarise(trials):
         if values and not isinstance(values[0], list | str):
             spreads[key] = summarise(values) if isinstance(values[0], dict) else spread(values)
     return spreads
-
-
-# -- parts of a report -----------------------------------------------------------------------------
 
 
 def broken(titles):
@@ -337,9 +331,6 @@ def certificate(result):
     gaps = [trial["residual"] for trial in result["trials"]]
     largest = "infinite" if None in gaps else f"<= {max(gaps):.1e} relative to {unit}{where}"
     return entry("duality gap", f"{largest}{end}")
-
-
-# -- reports ---------------------------------------------------------------------------------------
 
 
 def method_report(result):

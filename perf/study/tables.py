@@ -21,9 +21,6 @@ SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasc
 SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": "$<$", ">": "$>$", "|": "$|$"}
 
 
-# -- cells -----------------------------------------------------------------------------------------
-
-
 def points(given):
     return f"{100 * given:+.1f}"
 
@@ -101,9 +98,6 @@ def overall(document):
             row += [f"{test['p']:.3f}", *shares]
         found.append(row + ["-"] * (len(found[0]) - len(row)))
     return found
-
-
-# -- sentences -------------------------------------------------------------------------------------
 
 
 def listing(names):
@@ -226,9 +220,6 @@ def verdicts(document):
     return lines
 
 
-# -- text ------------------------------------------------------------------------------------------
-
-
 def text(document):
     """Write a comparison in 80 columns."""
     lines = []
@@ -285,9 +276,6 @@ def tests(document):
         "Bayes": "signed-rank test: probability that the best of the average ranks is better than "
                  "the method by more than 1 point, equal within it, or worse",
     }  # fmt: skip
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def csv(document):
