@@ -34,6 +34,11 @@ STYLES = (  # colour, dashes, marker
     ("#8c3f7a", "4 2", "circle"),
     ("#7f6000", "1 2", "square"),
 )
+MARKERS = {  # corners
+    "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+    "triangle": ((0, -5), (5, 4), (-5, 4)),
+    "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
+}
 LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # pixels around and between panels
 LETTER = 6.8  # pixels per letter of 12 pixels' height, on average
 SIZE, LINE = 12, 16  # heights of letters and of lines of text
@@ -97,6 +102,9 @@ class Scale(NamedTuple):
         first, last = math.ceil(self.low / spacing), math.floor(self.high / spacing)
         return [k * spacing for k in range(first, last + 1)]
 
+    def few_ticks(self):
+        return self.ticks()[:: -(-len(self.ticks()) // TICKS) or 1]
+
 
 def limits(values, log):
     """Smallest and largest value, with some air around; at least a decade if logarithmic."""
@@ -130,14 +138,9 @@ def figure(
 ):
     """Return the SVG of rows of panels with a legend beside them; a row shares its y axis.
 
-    Parameters
-    ----------
-    rows : lists of Panel
-    log : "", "x", "y" or "xy", the axes that are logarithmic
-    x_form, y_form : functions that write the numbers of an axis
-    panel : width and height of a panel in pixels
-    title : lines above all panels
-    include : values that every y axis shows
+    Axes named in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write their numbers.
+    A panel has width and height in pixels, all have lines of title above them. Every y axis shows
+    the values of `include`.
     """
     panels = list(itertools.chain(*rows))
     names = list(dict.fromkeys(name for one in panels for name in one.curves))
@@ -174,20 +177,19 @@ def maps(row, cells, side=280):
     elements, unit = [], side / cells
     for k, one in enumerate(row):
         left = BETWEEN + k * (side + BETWEEN)
-        elements.append(_text(left + side / 2, TOP - 10, one.title, 'text-anchor="middle"'))
-        elements.append(
-            f'<g transform="translate({left} {TOP + side}) scale({unit:.4f} {-unit:.4f})" '
-            'fill="none">'
-        )
-        runs = "".join(f"M{first} {y}h{last - first}v1h{first - last}z"
-                       for y, first, last in one.shaded)  # fmt: skip
-        elements.append(f'<path d="{runs}" fill="#c9dff0"/>')
-        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in one.dots)
+        place = f"translate({left} {TOP + side}) scale({unit:.4f} {-unit:.4f})"
+        runs = [f"M{a} {y}h{b - a}v1h{a - b}z" for y, a, b in one.shaded]
+        dots = [f"M{x:.1f} {y:.1f}h0" for x, y in one.dots]
+        crosses = [f"M{x - 1:.1f} {y:.1f}h2m-1 -1v2" for x, y in one.crosses]
         look = 'stroke="#000000" stroke-width="2" stroke-linecap="round"'
-        elements.append(f'<path d="{dots}" {look}/>')
-        crosses = "".join(f"M{x - 1:.1f} {y:.1f}h2m-1 -1v2" for x, y in one.crosses)
-        elements.append(f'<path d="{crosses}" stroke="#d55e00" stroke-width="0.5"/>')
-        elements.append(f'<path d="M0 0h{cells}v{cells}h-{cells}z" stroke="#555555"/></g>')
+        elements += [
+            _text(left + side / 2, TOP - 10, one.title, 'text-anchor="middle"'),
+            f'<g transform="{place}" fill="none">',
+            f'<path d="{"".join(runs)}" fill="#c9dff0"/>',
+            f'<path d="{"".join(dots)}" {look}/>',
+            f'<path d="{"".join(crosses)}" stroke="#d55e00" stroke-width="0.5"/>',
+            f'<path d="M0 0h{cells}v{cells}h-{cells}z" stroke="#555555"/></g>',
+        ]
     return _document(BETWEEN + len(row) * (side + BETWEEN), TOP + side + BETWEEN, elements)
 
 
@@ -271,14 +273,8 @@ def _dots(points, style):
 def _marker(x, y, colour, kind):
     if kind == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-    shapes = {
-        "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
-        "triangle": ((0, -5), (5, 4), (-5, 4)),
-        "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
-    }
-    return (
-        f'<polygon points="{_points([(x + a, y + b) for a, b in shapes[kind]])}" fill="{colour}"/>'
-    )
+    corners = _points([(x + a, y + b) for a, b in MARKERS[kind]])
+    return f'<polygon points="{corners}" fill="{colour}"/>'
 
 
 # -- elements of SVG -------------------------------------------------------------------------------
@@ -307,10 +303,8 @@ def need_matplotlib():
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        text = (
-            ".png and .pdf need matplotlib: pip install matplotlib, or -e '.[plot]' in a checkout"
-        )
-        raise ImportError(f"{text}; .svg needs nothing") from None
+        text = ".png and .pdf need matplotlib: pip install matplotlib, or -e '.[plot]'"
+        raise ImportError(f"{text} in a checkout; .svg needs nothing") from None
     return Figure
 
 
@@ -319,27 +313,24 @@ def as_matplotlib(svg):
     new_figure, root = need_matplotlib(), ElementTree.fromstring(svg)
     size = float(root.get("width")), float(root.get("height"))
     drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # a pixel is 0.01 inch, 0.72 points
-    axes = drawn.add_axes((0, 0, 1, 1))
     width, height = map(float, root.get("viewBox").split()[2:])
-    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes = drawn.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     for group in (root, *root.findall("{*}g")):
         for element in group:
             tag = element.tag.partition("}")[2]
             if tag not in ("g", "style", "title"):
-                given = group.attrib | _declarations(group) | _declarations(element)
-                given |= element.attrib
+                given = group.attrib | _declarations(group, element) | element.attrib
                 _add_artist(axes, tag, given, element.text, 0.72 * size[0] / width)
     return drawn
 
 
-def _declarations(element):
-    """CSS declarations of the classes of an element, in light colours."""
-    found = {}
-    for name in element.get("class", "").split():
-        found |= dict(line.split(": ") for line in CLASSES.get(name, "").split("; ") if line)
-    return {key: re.sub(r"var\(--(\w+)\)", lambda name: COLOURS[name[1]], value)
-            for key, value in found.items()}  # fmt: skip
+def _declarations(*elements):
+    """CSS declarations of the classes of elements, in light colours."""
+    names = " ".join(element.get("class", "") for element in elements).split()
+    lines = [line for name in names for line in CLASSES[name].split("; ")]
+    light = [re.sub(r"var\(--(\w+)\)", lambda name: COLOURS[name[1]], line) for line in lines]
+    return dict(line.split(": ") for line in light)
 
 
 def _add_artist(axes, tag, given, text, unit):
@@ -349,21 +340,20 @@ def _add_artist(axes, tag, given, text, unit):
 
     given = {k: given["color"] if v == "currentColor" else v for k, v in given.items()}
     if tag == "text":
-        anchor = given.get("text-anchor", "start")
-        how = {"ha": {"start": "left", "middle": "center", "end": "right"}[anchor]}
-        how |= {"fontsize": unit * SIZE, "rotation_mode": "anchor"}
+        sides = {"start": "left", "middle": "center", "end": "right"}
+        how = {"ha": sides[given.get("text-anchor", "start")], "rotation_mode": "anchor"}
         how |= {"rotation": 90 * ("transform" in given), "color": given.get("fill", "black")}
-        how |= {"family": "monospace"} if "font-family" in given else {}
-        axes.text(float(given["x"]), float(given["y"]), text or "", parse_math=False, **how)
+        how |= {"family": "monospace"} if "monospace" in given.get("font-family", "") else {}
+        place = float(given["x"]), float(given["y"])
+        axes.text(*place, text or "", fontsize=unit * SIZE, parse_math=False, **how)
         return
-    number = {key: float(value) for key, value in given.items() if key in NUMBERS}
     if tag == "circle":
-        path = Path.circle((number["cx"], number["cy"]), number["r"])
+        path = Path.circle((float(given["cx"]), float(given["cy"])), float(given["r"]))
     else:
-        lines = _outline(tag, given, number)
+        lines = [list(zip(line[::2], line[1::2], strict=True)) for line in _outline(tag, given)]
         codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # move, line to
         path = Path([point for line in lines for point in line] or [(0.0, 0.0)], codes or None)
-    pixels = number.get("stroke-width", 1.0)
+    pixels = float(given.get("stroke-width", 1.0))
     dashes = [float(size) / pixels for size in given.get("stroke-dasharray", "").split()]
     fill = given.get("fill", "none" if tag in ("line", "path") else "black")
     alpha = float(given.get("fill-opacity", 1))
@@ -373,21 +363,16 @@ def _add_artist(axes, tag, given, text, unit):
     axes.add_patch(PathPatch(path, capstyle=given.get("stroke-linecap", "butt"), **look))
 
 
-NUMBERS = {"x", "y", "width", "height", "x1", "y1", "x2", "y2", "cx", "cy", "r", "stroke-width"}
-
-
-def _outline(tag, given, number):
-    """Points of an element, as one or several lines; filled ones are closed by their filling."""
+def _outline(tag, given):
+    """Lines of an element, lists x, y, x, y, ...; filled ones are closed by their filling."""
     if tag == "line":
-        return [[(number["x1"], number["y1"]), (number["x2"], number["y2"])]]
+        return [[float(given[key]) for key in ("x1", "y1", "x2", "y2")]]
     if tag == "rect":
-        x, y = number.get("x", 0.0), number.get("y", 0.0)
-        a, b = x + number["width"], y + number["height"]
-        return [[(x, y), (a, y), (a, b), (x, b), (x, y)]]
+        x, y, width, height = (float(given.get(key, 0)) for key in ("x", "y", "width", "height"))
+        return [[x, y, x + width, y, x + width, y + height, x, y + height, x, y]]
     lines = [given["points"]] if "points" in given else given["d"].split("M")[1:]
     lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # dots
-    found = [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
-    return [list(zip(line[::2], line[1::2], strict=True)) for line in found]
+    return [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
 
 
 # -- pictures of one method ------------------------------------------------------------------------
@@ -417,20 +402,17 @@ def _convergence(record):
     runs, tol = record["runs"], record["runs"][0]["tol"]
     seconds = [curve[-1][1] for run in runs for curve in run["curves"].values() if curve]
     unit, factor = _unit(seconds)
-    curves, bands = ({}, {}), ({}, {})
-    for name in runs[0]["curves"]:
-        points = _medians([run["curves"][name] for run in runs if run["curves"][name]])
-        for k, x in enumerate((1.0, factor)):
-            if points:
-                curves[k][name] = [(x * point[k], point[2]) for point in points]
-                bands[k][name] = [(x * point[k], point[3], point[4]) for point in points]
-    lowest = min(tol, *(y for curve in curves[0].values() for _, y in curve)) / 5
-    for band in itertools.chain(*(some.values() for some in bands)):
-        band[:] = [(x, max(low, lowest), high) for x, low, high in band]  # one lucky trial
-    guide = {f"tol = {tol:g}": (GUIDE, [[(-math.inf, tol), (math.inf, tol)]])}
-    labels = "iteration", f"time ({unit}), medians of the steps"
-    row = [Panel("", label, "gap, relative to the objective", *both, shapes=guide)
-           for label, *both in zip(labels, curves, bands, strict=True)]  # fmt: skip
+    found = {name: _medians([run["curves"][name] for run in runs if run["curves"][name]])
+             for name in runs[0]["curves"]}  # fmt: skip
+    found = {name: points for name, points in found.items() if points}
+    lowest = min(tol, *(point[2] for points in found.values() for point in points)) / 5
+    guide, row = {f"tol = {tol:g}": (GUIDE, [[(-math.inf, tol), (math.inf, tol)]])}, []
+    axes = ("iteration", 1.0), (f"time ({unit}), medians of the steps", factor)
+    for k, (label, x) in enumerate(axes):
+        curves = {name: [(x * p[k], p[2]) for p in points] for name, points in found.items()}
+        bands = {name: [(x * p[k], max(p[3], lowest), p[4]) for p in points]  # one lucky trial
+                 for name, points in found.items()}  # fmt: skip
+        row.append(Panel("", label, "gap, relative to the objective", curves, bands, shapes=guide))
     title = _titled(record, "how fast the gap closes", "median", "all of them")
     return figure([row], "xy", title=title, panel=(330, 260))
 
@@ -473,12 +455,8 @@ def _members(record):
     runs = {key: [run[key] for run in record["runs"]] for key in CURVES}
     both = _both(lambda length: range(1, length + 1), runs)
     panel = Panel("", "number of members", "error in %", *both)
-    title = _titled(record, "error by the number of members")
-    return figure([[panel]], x_form=_whole, title=title, include=(0.0, 5.0))
-
-
-def _whole(value):
-    return f"{value:g}" if value == round(value) else ""
+    how = {"title": _titled(record, "error by the number of members"), "include": (0.0, 5.0)}
+    return figure([[panel]], x_form=lambda x: f"{x:g}" * (x == round(x)), **how)
 
 
 def _margins(record):
@@ -497,9 +475,8 @@ def _effect(record):
     """Error, and disagreement of the members below it, against the values of a parameter."""
     kind, values, own = record["kind"], record["values"], record["own"]
     runs = {key: list(zip(*record[key], strict=True)) for key in CURVES}
-    guide = {}
-    if own is not None:
-        guide = {f"{kind} of the run: {own:g}": (GUIDE, [[(own, -math.inf), (own, math.inf)]])}
+    name = "" if own is None else f"{kind} of the run: {own:g}"
+    guide = {name: (GUIDE, [[(own, -math.inf), (own, math.inf)]])} if name else {}
     both = _both(lambda length: values, runs)
     rows = [[Panel("", kind, "error in %", *both, shapes=guide)]]
     if differ := record["disagreement"]:
@@ -516,22 +493,18 @@ def _times(record):
     """Training time against the number of rows."""
     rows, seconds = record["rows"], record["seconds"]
     unit, factor = _unit(list(itertools.chain(*seconds)))
-    parts = [_quartiles([factor * value for value in some]) for some in seconds]
-    half = (len(rows) - 1) // 2
-    logs = [[math.log(value) for value in some[half:]] for some in (rows, [p[1] for p in parts])]
-    slope = statistics.linear_regression(*logs).slope
-    name = f"one fit; larger half: rows^{slope:.2f}"
+    parts = []
+    for some in seconds:
+        values = [factor * value for value in some] * (2 if len(some) == 1 else 1)
+        parts.append(statistics.quantiles(values, n=4, method="inclusive"))
     curve = [(n, middle) for n, (_, middle, _) in zip(rows, parts, strict=True)]
     band = [(n, low, high) for n, (low, _, high) in zip(rows, parts, strict=True)]
+    logs = [[math.log(value) for value in point] for point in curve[(len(rows) - 1) // 2 :]]
+    slope = statistics.linear_regression(*zip(*logs, strict=True)).slope
+    name = f"one fit; larger half: rows^{slope:.2f}"
     panel = Panel("", "rows for training", f"time of a fit ({unit})", {name: curve}, {name: band})
     title = _titled(record, "training time", "median", "the middle half of them")
     return figure([[panel]], "xy", x_form="{:,g}".format, title=title)
-
-
-def _quartiles(values):
-    """Lower quartile, median, upper quartile."""
-    values = values * 2 if len(values) == 1 else values
-    return statistics.quantiles(values, n=4, method="inclusive")
 
 
 def _unit(seconds):
@@ -548,9 +521,8 @@ def _boundary(record):
     for y, row in zip(axes[1], sides, strict=True):
         for side, some in itertools.groupby(zip(row, axes[0], strict=True), key=lambda c: c[0]):
             if side:
-                xs = [x for _, x in some]
+                xs, a, b = [x for _, x in some], y - half[1], y + half[1]
                 low, high = xs[0] - half[0], xs[-1] + half[0]
-                a, b = y - half[1], y + half[1]
                 ground.append([(low, a), (high, a), (high, b), (low, b)])
     shapes = {"": ('fill="#dcdcdc" stroke="none"', ground)}
     if record["members"]:
@@ -583,14 +555,14 @@ def _border(sides, axes, half):
 
 def _kappa_error(record):
     """Kappa-error diagram of several methods, with their names below."""
-    clouds, names = [], list(record["clouds"])
+    clouds = []
     for k, (name, (kappas, errors)) in enumerate(record["clouds"].items()):
         pairs = [(kappa, 100 * error) for kappa, error in zip(kappas, errors, strict=True)]
         centre = statistics.fmean(kappas), 100 * statistics.fmean(errors)
         few = pairs[:: -(-len(pairs) // MOST_PAIRS)]
         clouds.append(Cloud(k, few, centre, 100 * record["errors"][name]))
     title = f"Kappa-error diagram, {abbreviate(record['data'], NAME)}"
-    return standalone(kappa_error_chart(title, clouds, names))
+    return standalone(kappa_error_chart(title, clouds, list(record["clouds"])))
 
 
 PICTURES = {
@@ -642,18 +614,10 @@ class Cloud(NamedTuple):
 
 
 def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):
-    """Draw rows below each other on one axis.
+    """Draw rows below each other on one axis, whose ends are `scale` if it is given.
 
-    Parameters
-    ----------
-    title : contents of the chart, for those who cannot see it
-    label : label of the axis
-    rows : list of Row
-    form : writes the numbers of the axis
-    log : if True, the axis is logarithmic
-    line : (value,) at which a line stands, or (low, high) of a band
-    brackets : groups of neighbouring rows, (first, last), each with a bar at the right
-    scale : None or the two ends of the axis
+    The title is for those who cannot see the chart. `line` holds the value at which a line stands,
+    or both ends of a band. A bar at the right joins the rows of a bracket, (first, last).
     """
     values = [v for row in rows for v in (row.at, row.low, row.high, *row.dots) if v is not None]
     low, high = scale or limits([*values, *line], log)
@@ -668,15 +632,15 @@ def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), bracke
         places.append((y + 2, y + LINE * len(broken) + MARK))
         y = places[-1][1] + GAP
         elements += _row(row, x, y - GAP - MARK / 2)
-    ground = _line(x.at(line[0]), 2, x.at(line[0]), y, 'class="zero"') if len(line) == 1 else ""
+    ground = [_line(x.at(value), 2, x.at(value), y, 'class="zero"') for value in line]
     if len(line) == 2:
         start, end = map(x.at, line)
         size = f'width="{end - start:.1f}" height="{y - 2:.1f}"'
-        ground = f'<rect class="band" x="{start:.1f}" y="2" {size}/>'
+        ground = [f'<rect class="band" x="{start:.1f}" y="2" {size}/>']
     for k, (first, last) in enumerate(brackets):
         at = right + 9 * (k + 1)
         elements.append(_line(at, places[first][0] + 6, at, places[last][1] - 2, 'class="clique"'))
-    return _chart(title, [ground, *_axis(x, y, label, form), *elements], y + FOOT)
+    return _chart(title, [*ground, *_axis(x, y, label, form), *elements], y + FOOT)
 
 
 def changes(document):
@@ -703,13 +667,13 @@ def _row(row, x, y):
         elements.append(_path([[(low, y), (high, y)], *bars], 'class="bar"'))
     if row.dots:
         elements.append(_specks([(x.at(value), y) for value in row.dots], "some"))
-    if row.at is None:
-        return elements
-    at = x.at(row.at)
-    if row.kind == "best":
+    at = None if row.at is None else x.at(row.at)
+    if at is not None and row.kind == "best":
         corners = _points([(at, y - 7), (at + 7, y), (at, y + 7), (at - 7, y)])
-        return [*elements, f'<polygon class="best" points="{corners}"/>']
-    return [*elements, f'<circle class="{row.kind}" cx="{at:.1f}" cy="{y:.1f}" r="4.5"/>']
+        elements.append(f'<polygon class="best" points="{corners}"/>')
+    elif at is not None:
+        elements.append(f'<circle class="{row.kind}" cx="{at:.1f}" cy="{y:.1f}" r="4.5"/>')
+    return elements
 
 
 def kappa_error_chart(title, clouds, names=()):
@@ -720,7 +684,7 @@ def kappa_error_chart(title, clouds, names=()):
     x = Scale(*limits([*kappas, 1.0], False), FRAME, WIDE - SIDE, False)
     y = Scale(*limits(errors, False), HIGH + 8, 8, False)
     elements = _axis(x, y.start, "kappa, agreement of two members beyond chance", "{:.2g}".format)
-    for value in _few(y.ticks()):
+    for value in y.few_ticks():
         elements.append(_line(x.start, y.at(value), x.end, y.at(value), 'class="grid"'))
         elements.append(_text(x.start - 6, y.at(value) + 4, f"{value:g} %", 'class="e"'))
     for cloud in clouds:
@@ -751,29 +715,23 @@ def _free(x, y, taken):
     steps = [(17 * i, 13 * j) for i in range(-4, 5) for j in range(-12, 13) if i or j]
     steps.sort(key=lambda step: (abs(step[0]) + 2 * abs(step[1]), -step[0], step[1]))
     places = [(x + a, y + b + 4) for a, b in steps]
-    inside = [(a, b) for a, b in places if FRAME + 8 < a < WIDE - 8 and 16 < b < HIGH + 4]
-    apart = (
-        place
-        for place in inside
-        if all(abs(place[0] - a) > 15 or abs(place[1] - b) > 12 for a, b in taken)
-    )
-    return next(apart, places[0])
+    for a, b in places:
+        apart = all(abs(a - c) > 15 or abs(b - d) > 12 for c, d in taken)
+        if apart and FRAME + 8 < a < WIDE - 8 and 16 < b < HIGH + 4:
+            return a, b
+    return places[0]
 
 
 def _axis(x, y, label, form):
     """Lines at round values, these values below y, and the label."""
     elements = []
-    for value in _few(x.ticks()):
+    for value in x.few_ticks():
         elements.append(_line(x.at(value), 2, x.at(value), y, 'class="grid"'))
         half = MONO * len(form(value)) / 2
         at = min(max(x.at(value), half), WIDE - half)  # one at an end is not cut
         elements.append(_text(at, y + 14, form(value), 'class="m"'))
     elements.append(_line(x.start, y, x.end, y, 'class="axis"'))
     return [*elements, _text((x.start + x.end) / 2, y + 31, label, 'class="m quiet"')]
-
-
-def _few(ticks):
-    return ticks[:: -(-len(ticks) // TICKS) or 1]
 
 
 def broken_lines(text, limit):

@@ -11,9 +11,6 @@ WIDTH, INDENT = 80, 17  # columns of a report, and of the labels at its left
 PAGE = 100  # columns of a Markdown page
 
 
-# -- names -----------------------------------------------------------------------------------------
-
-
 def plain(text):
     """Escape characters that could move the cursor or break the line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -24,9 +21,6 @@ def abbreviate(name, limit):
     name = plain(name)
     half = (limit - 2) // 2
     return name if len(name) <= limit else f"{name[:half]}..{name[-half:]}"
-
-
-# -- numbers ---------------------------------------------------------------------------------------
 
 
 def spread(values):
@@ -70,9 +64,6 @@ def tick(seconds):
     return f"{seconds * 1e6:,g} µs"
 
 
-# -- paragraphs ------------------------------------------------------------------------------------
-
-
 def fill(text, start="", indent=INDENT, whole=False):
     """Break a text into lines of WIDTH columns; whole: words, such as paths, are not broken."""
     text = re.sub(r"(?<=\d) (?=%)", "\0", plain(text))  # a number and its % stay together
@@ -93,20 +84,18 @@ def wrap(text, indent=""):
     return textwrap.fill(text, PAGE, **how)
 
 
-# -- tables ----------------------------------------------------------------------------------------
-
-
-def columns(rows, width):
-    """Align columns, the first to the left; None if they are wider than `width`."""
+def columns(rows, indent=2):
+    """Align columns behind `indent` blanks, the first to the left; None if they are too wide."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    space = "  " if sum(widths) + 2 * len(widths) - 2 <= width else " "
-    if sum(widths) + len(space) * (len(widths) - 1) > width:
+    room, gaps = WIDTH - indent - sum(widths), len(widths) - 1
+    if room < gaps:
         return None
-    first, *others = widths
-    return [
-        space.join([f"{name:<{first}}", *(f"{c:>{w}}" for c, w in zip(cells, others, strict=True))])
-        for name, *cells in rows
-    ]
+    space, lines = "  " if room >= 2 * gaps else " ", []
+    for first, *others in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
+        line = space.join([f"{first:<{widths[0]}}", *cells])
+        lines.append(f"{'':{indent}}{line}".rstrip())
+    return lines
 
 
 def markdown(titles, rows, right=False):

@@ -29,14 +29,9 @@ def example(kind, long=False):
         | {"at": np.linspace(-1, 1, 20).tolist(), "scaled": True},
     }
     if kind == "changes":
-        answer = {
-            "data": record["data"],
-            "question": "forest " * (9 if long else 1),
-            "change": -0.1,
-        }
-        more = {"low": -0.2, "high": 0.05, "verdict": "undecided"}
-        document = {"questions": [answer | more] * 2, "title": "error", "less_is_better": True}
-        return record | document
+        answer = {"data": record["data"], "question": "forest " * (9 if long else 1)}
+        answer |= {"change": -0.1, "low": -0.2, "high": 0.05, "verdict": "undecided"}
+        return record | {"questions": [answer] * 2, "title": "error", "less_is_better": True}
     if kind == "kappa-error":
         clouds = {f"{k} " * (40 if long else 1): rng.random((2, 30)).tolist() for k in range(3)}
         return record | {"clouds": clouds, "errors": dict.fromkeys(clouds, 0.1)}
@@ -67,9 +62,6 @@ def panels(monkeypatch):
     return found
 
 
-# -- scales and panels -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("log", [False, True])
 def test_scale_puts_values_where_they_belong(log):
     scale = draw.Scale(1.0, 100.0, 0.0, 200.0, log)
@@ -93,9 +85,6 @@ def test_bands_are_means_and_deviations():
     edges = [range(5), np.maximum(mean - std, 0.3), np.minimum(mean + std, 0.6)]
     assert_allclose(band, np.transpose(edges))
     assert draw.banded([1], [[0.5]])[1] == [(1, 0.5, 0.5)]
-
-
-# -- pictures of a method --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -133,10 +122,8 @@ def test_trials_that_end_early_keep_their_last_error(panels):
 
 def test_gaps_are_medians_that_are_held(panels):
     runs = [[[1, 0.1, 8.0], [2, 0.2, 1e-3]], [[1, 0.3, 4.0], [2, 0.4, 2.0], [3, 0.8, 1e-8]]]
-    record = example("convergence") | {
-        "runs": [{"tol": 1e-6, "curves": {"auto": run}} for run in runs]
-    }
-    ((left, right),) = panels(record)
+    runs = [{"tol": 1e-6, "curves": {"auto": run}} for run in runs]
+    ((left, right),) = panels(example("convergence") | {"runs": runs})
     for panel, x in ((left, [1, 2, 3]), (right, [200, 300, 700])):
         middle = np.array([6.0, 1.0005, 0.5e-3 + 0.5e-8])
         assert_allclose(panel.curves["auto"], np.transpose([x, middle]))
@@ -198,9 +185,6 @@ def test_matplotlib_draws_the_same():
         x = x - r if kind in ("changes", "kappa-error") else x  # rings
         assert pixels[round(scale * y), round(scale * x), :3].min() <= 130
         assert pixels[2, 2, :3].min() == 255
-
-
-# -- charts ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("long", [False, True])

@@ -50,9 +50,6 @@ def text_of(records, saved=None):
     return report.method_report(report.collect(records, ["exrm"], saved))
 
 
-# -- documents -------------------------------------------------------------------------------------
-
-
 def test_a_document_can_be_reported_again(records):
     result = report.collect(records, ["exrm", "--data", "heart"])
     text = report.method_report(result)
@@ -86,9 +83,6 @@ def test_documents_of_several_methods(records):
     assert result["data"]["notes"] == ["something was done"]
     text = report.diversity_report(result)
     assert report.diversity_report(json.loads(json.dumps(result))) == text
-
-
-# -- lines -----------------------------------------------------------------------------------------
 
 
 def test_lines_have_80_columns(records):
@@ -129,9 +123,6 @@ def test_names_are_cut_in_the_middle():
     assert len(text.abbreviate("x" * 100, 24)) == 24
 
 
-# -- parts -----------------------------------------------------------------------------------------
-
-
 def test_errors_have_something_to_compare_with(records):
     lines = lines_of(text_of(records))
 
@@ -147,10 +138,7 @@ def test_errors_have_something_to_compare_with(records):
     assert lines["area under ROC"].startswith("{} +- {} (".format(*mean("auc", 1, 3)))
     assert "+- is the standard deviation over the splits" in " ".join(lines["protocol"].split("\n"))
     assert "double fault: both are wrong" in " ".join(lines["measures"].split("\n"))
-
-
-def test_more_classes_have_no_area_under_roc(records):
-    for record in records:
+    for record in records:  # of more than two classes
         record["auc"] = None
     assert "area under ROC" not in lines_of(text_of(records))
 
@@ -161,9 +149,6 @@ def test_confusion_is_that_of_all_trials(records):
     assert rows[1] == ["predicted", "1", "2"]
     assert rows[2:] == [["true", "1", *map(str, matrix[0])], ["true", "2", *map(str, matrix[1])]]
     assert " ".join(rows[0]) == "test rows of all 3 splits (405)"
-
-
-def test_rejected_rows_have_a_column(records):
     relabelled(records, ["no", "yes"], [[5, 1], [2, 6]], [3, 0])
     lines = lines_of(text_of(records))
     assert lines["rejected"].startswith("9 of 51 rows (17.6 %), which count as neither")
@@ -222,22 +207,15 @@ def test_figures_that_are_none(records):
         record["facts"] = {"bound": None, "voters": number}
         record["facts"] |= {"late": 7.0} if number == 2 else {}
     assert lines_of(text_of(records))["statistics"] == "no bound; voters 1; late 7"
-
-
-def test_gaps_may_be_infinite(records):
-    """JSON has no infinity: None stands for it, and the method still has a certificate."""
+    # JSON has no infinity: None stands for it, and the method still has a certificate.
     records[1] |= {"residual": None, "converged": False}
     gap = " ".join(lines_of(text_of(records))["duality gap"].split("\n"))
     assert gap.startswith("infinite (tol 1e-06)") and gap.endswith("1 of 3 fits did not converge")
     for record in records:
         record["certified"] = False
-    assert lines_of(text_of(records))["certificate"].startswith(
-        "none: the method is greedy; 1 of 3"
-    )
-
-
-def test_first_fits_do_not_spoil_the_time(records):
-    """The first fits may compile what the warm-up did not reach: the median is reported."""
+    text = lines_of(text_of(records))["certificate"]
+    assert text.startswith("none: the method is greedy; 1 of 3")
+    # The first fits may compile what the warm-up did not reach: the median is reported.
     for record, seconds in zip(records, (9.0, 0.0012, 0.0014), strict=True):
         record["fit_seconds"] = seconds
     assert lines_of(text_of(records))["fit time"].startswith("1.4 ms (median of 3), plus ")
@@ -247,22 +225,19 @@ def test_predictions(records):
     record = {
         "names": ["OneVsRest", "PSVM"], "trained_on": "old", "notes": ["missing numbers: 3"],
         "data": {"name": "new", "rows": 50, "classes": ["no", "yes"], "notes": ["a note"]},
-        "columns": ["prediction", "decision"], "unlabelled": 50, "rejected_rows": 0,
-    }  # fmt: skip
-    text = report.predict_report(record, "out.csv")
-    assert text.startswith("OneVsRest over PSVM, trained on old, applied to new: 50 rows\n")
-    lines = lines_of(text)
-    assert lines["predictions"] == "written to out.csv; decision >= 0 means class yes"
-    assert "error" not in lines and "confusion" not in lines and "a note" in text
-    record |= {
         "unlabelled": 10, "rejected_rows": 2, "test_error": 0.1, "majority_error": 0.5, "auc": 0.9,
         "balanced_error": 0.1, "confusion": [[17, 3], [1, 18]], "rejected": [0, 1],
         "columns": ["prediction", "decision", "probability no", "probability yes"],
     }  # fmt: skip
-    lines = lines_of(report.predict_report(record, "out.csv"))
+    text = report.predict_report(record, "out.csv")
+    assert text.startswith("OneVsRest over PSVM, trained on old, applied to new: 50 rows\n")
+    assert "a note" in text
+    lines = lines_of(text)
     assert " ".join(lines["predictions"].split("\n")).endswith("; with probabilities")
     text = "10.0 % (4 of 40 rows that have labels; always predicting the majority class: 50.0 %)"
     assert " ".join(lines["error"].split("\n")) == text
     assert lines["rejected"].startswith("2 of 50 rows (4.0 %)")
     assert lines["area under ROC"].startswith("0.900 (1: ")
     assert "+-" not in "".join(lines.values()) and "train error" not in lines
+    lines = lines_of(report.predict_report(record | {"unlabelled": 50}, "out.csv"))
+    assert "error" not in lines and "confusion" not in lines

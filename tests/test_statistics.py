@@ -43,16 +43,11 @@ def test_friedman_with_ties_is_scipy_s(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("many", [False, True])
-def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed, many):
-    """Few sets without ties; sets above EXACT_SETS with ties and zeros."""
-    table, how = random_table(seed, ties=many), "approx" if many else "auto"
-    table = np.tile(table, (20, 1)) if many else table
-    assert (len(table) > statistics.EXACT_SETS) == many
-    options = {"zero_method": "zsplit", "method": how}
+def test_holm_and_the_pairs_are_those_of_scikit_posthocs(seed):
+    table = random_table(seed, ties=False)
     columns = list(table.T)
-    plain = scikit_posthocs.posthoc_wilcoxon(columns, **options).to_numpy()
-    adjusted = scikit_posthocs.posthoc_wilcoxon(columns, **options, p_adjust="holm").to_numpy()
+    plain = scikit_posthocs.posthoc_wilcoxon(columns).to_numpy()
+    adjusted = scikit_posthocs.posthoc_wilcoxon(columns, p_adjust="holm").to_numpy()
     for pair in statistics.wilcoxon_holm(table):
         place = pair.first, pair.second
         assert_allclose((pair.p, pair.adjusted), (plain[place], adjusted[place]), rtol=1e-9)
@@ -89,7 +84,7 @@ def test_equal_methods_are_not_told_apart():
 
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(5))
-def test_nemenyi_tells_apart_what_scikit_posthocs_does(seed, level):
+def test_nemenyi_separates_what_scikit_posthocs_does(seed, level):
     table = random_table(seed)
     table += 0.6 * np.arange(table.shape[1])
     average = statistics.ranks(table).mean(axis=0)
@@ -140,24 +135,3 @@ def test_corrected_t_of_constant_differences():
     assert all(math.isnan(part) for part in statistics.corrected_t([1.0], 10, 10))
     mean, *ends = statistics.corrected_interval([1.0], 10, 10)
     assert mean == 1.0 and all(map(math.isnan, ends))
-
-
-def test_corrected_t_keeps_its_level_where_the_plain_one_does_not():
-    """Two methods equal by symmetry, 10 random halves, nominal 5 %: nearest means on the first or
-    on the second of two features that are alike."""
-    corrected = plain = 0
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        y = rng.integers(0, 2, 100)
-        X = rng.normal(size=(100, 2)) + y[:, None]
-        differences = []
-        for _ in range(10):
-            order = rng.permutation(100)
-            train, test = order[:50], order[50:]
-            middle = sum(X[train][y[train] == k].mean(axis=0) for k in (0, 1)) / 2
-            wrong = (X[test] > middle) != y[test][:, None]
-            differences.append(wrong[:, 0].mean() - wrong[:, 1].mean())
-        corrected += statistics.corrected_t(differences, 50, 50).p < 0.05
-        plain += stats.ttest_1samp(differences, 0.0).pvalue < 0.05
-    assert corrected <= 0.07 * 300
-    assert plain >= 0.2 * 300  # Were it not so, the correction would have nothing to do.

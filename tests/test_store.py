@@ -43,11 +43,12 @@ def test_checksums_are_of_the_content(tmp_path):
 
 
 def test_what_is_kept_is_known_again(tmp_path):
-    with Store(tmp_path / "new" / "folder") as store:
+    folder = tmp_path / "new" / "folder"
+    with Store(folder) as store:
         assert not store.has("a")
         store.add(record("a"))
-        assert store.has("a") and lines(tmp_path / "new" / "folder") == [record("a")]
-    with Store(tmp_path / "new" / "folder") as store:
+        assert store.has("a") and lines(folder) == [record("a")]
+    with Store(folder) as store:
         assert store.has("a") and not store.has("b") and store.records["a"] == record("a")
 
 
@@ -77,11 +78,9 @@ def test_a_damaged_line_is_told(tmp_path):
 
 def test_two_runs_do_not_mix(tmp_path):
     pytest.importorskip("fcntl")
-    with Store(tmp_path):
-        with pytest.raises(ValueError, match="is being written by another run; wait"):
-            Store(tmp_path)
-    with Store(tmp_path):
-        pass
+    with Store(tmp_path), pytest.raises(ValueError, match="is being written by another run; wait"):
+        Store(tmp_path)
+    Store(tmp_path).file.close()
 
 
 def test_failures_are_kept_once_and_tried_again(tmp_path):

@@ -78,9 +78,6 @@ def _protocol(document):
     return f"{said}; seed {settings['seed']}."
 
 
-# -- parts of the page -----------------------------------------------------------------------------
-
-
 def _meaning(document):
     parts = [f'<p class="meaning">{_prose(" ".join(tables.sentences(document)))}</p>']
     if failed := tables.failures(document):
@@ -122,7 +119,9 @@ def _together(document):
         found.append({"first": one, "second": two, "difference": means[one] - means[two], **sides})
     test = "data sets won, tied and lost; p of Wilcoxon's test of the sets, by Holm's step-down"
     names = [name for name in document["methods"] if name in means]
-    pairs = [(table, _ranks(across)), (_matrix(document, names, found, test), _tests(document))]
+    terms = [f"<dt>{text(k)}</dt><dd>{text(v)}</dd>" for k, v in tables.tests(document).items()]
+    tests = f"<dl>{''.join(terms)}</dl>"
+    pairs = [(table, _ranks(across)), (_matrix(document, names, found, test), tests)]
     return "\n".join(_beside(*pair) for pair in pairs)
 
 
@@ -141,11 +140,6 @@ def _ranks(across):
     said += "methods without a significant difference (Nemenyi's test, 5 %): their ranks differ by "
     said += f"at most {gap:.2f}, the width of the band, which starts at the best."
     return _figure(drawn, said)
-
-
-def _tests(document):
-    pairs = tables.tests(document).items()
-    return f"<dl>{''.join(f'<dt>{text(k)}</dt><dd>{text(v)}</dd>' for k, v in pairs)}</dl>"
 
 
 def _set(document, one):
@@ -201,12 +195,11 @@ def _matrix(document, names, pairs, test):
     better = "below" if document["less_is_better"] else "above"
     caption = f"All pairs: mean {document['title']} of the row minus that of the column in points, "
     caption += f"{better} 0 the row is better; {test}. Bold in a frame: significant, 5 %"
-    head = "".join(f'<th scope="col">{number}</th>' for number in numbers)
-    lines = [f'<thead><tr><th scope="col">method</th>{head}</tr></thead>', "<tbody>"]
+    rows = []
     for number, one in zip(numbers, names, strict=True):
         row = "".join(cells.get((one, two), f"<td>{NONE}</td>") for two in names)
-        lines.append(f'<tr><th scope="row">{number}&nbsp;{_breakable(one)}</th>{row}</tr>')
-    return _scroll(caption, "\n".join([*lines, "</tbody>"]), "matrix")
+        rows.append(("", f"{number}&nbsp;{_breakable(one)}", row))
+    return _scroll(caption, ["method", *map(str, numbers)], rows, (), "matrix")
 
 
 def _pair(document, difference, counts, p):
@@ -237,9 +230,6 @@ def _times(document):
     return _figure(drawn, said)
 
 
-# -- kappa and error -------------------------------------------------------------------------------
-
-
 def _clouds(document, records):
     """The ensembles of every set whose first record holds points, {data: clouds}."""
     found = {}
@@ -254,10 +244,9 @@ def _clouds(document, records):
 
 def _cloud(number, record, most):
     points = [(kappa, 100 * error) for kappa, error in zip(*record["pairs"], strict=True)]
-    means = record["diversity"]
-    centre = means["kappa"], 100 * means["member_error"]
-    step = -(-len(points) // most)
-    return draw.Cloud(number, points[::step], centre, 100 * record["test_error"])
+    centre = record["diversity"]["kappa"], 100 * record["diversity"]["member_error"]
+    few = points[:: -(-len(points) // most)]
+    return draw.Cloud(number, few, centre, 100 * record["test_error"])
 
 
 def name_of(record):
@@ -279,15 +268,10 @@ def _diagrams(document, clouds):
     shown = sorted({cloud.number for some in clouds.values() for cloud in some})
     keys = [f'<li><b class="h{k % draw.HUES}">\u25cf {k + 1}</b> '
             f"{text(document['methods'][k])}</li>" for k in shown]  # fmt: skip
-    parts = []
-    for data, some in clouds.items():
-        drawn = draw.kappa_error_chart(f"Kappa-error diagram of {data}", some)
-        parts.append(_figure(drawn, data))
+    parts = [_figure(draw.kappa_error_chart(f"Kappa-error diagram of {data}", some), data)
+             for data, some in clouds.items()]  # fmt: skip
     legend = f'<ul class="legend">{"".join(keys)}</ul>'
     return f'<p>{said}</p>\n{legend}\n<div class="panels">\n{"".join(parts)}\n</div>'
-
-
-# -- how it was done -------------------------------------------------------------------------------
 
 
 def _how(document):
@@ -316,9 +300,6 @@ def _choices(document):
         told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
         found += [[row["method"], one["data"], "; ".join(told)]] if told else []
     return _table(found, "Parameters that were chosen", words=(1, 2))
-
-
-# -- pieces ----------------------------------------------------------------------------------------
 
 
 def text(given):
@@ -363,21 +344,23 @@ def _figure(drawn, said):
 
 def _table(found, caption, kinds=(), words=()):
     """Return a table of texts, titles first; words: columns of text, kinds: classes of rows."""
-    titles, *others = found
-    head = "".join(f'<th scope="col"{WORDS * (j in words)}>{text(cell)}</th>'
-                   for j, cell in enumerate(titles))  # fmt: skip
-    lines = [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
-    for k, (name, *cells) in enumerate(others):
+    rows = []
+    for k, (name, *cells) in enumerate(found[1:]):
         row = "".join(f"<td{WORDS * (j in words)}>{text(_plus(cell))}</td>"
                       for j, cell in enumerate(cells, 1))  # fmt: skip
         kind = f' class="{kinds[k]}"' if kinds and kinds[k] else ""
-        lines.append(f'<tr{kind}><th scope="row">{_breakable(name)}</th>{row}</tr>')
-    return _scroll(caption, "\n".join([*lines, "</tbody>"]))
+        rows.append((kind, _breakable(name), row))
+    return _scroll(caption, found[0], rows, words)
 
 
-def _scroll(caption, inside, kind="plain"):
-    """Return a table that scrolls by itself if the page is narrower."""
+def _scroll(caption, titles, rows, words, kind="plain"):
+    """Return a table, rows (attributes, name, cells), that scrolls if the page is narrower."""
     label = text(caption.partition(";")[0].partition(":")[0])
-    place = f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
-    table = f'<table class="{kind}">\n<caption><span>{_prose(caption)}.</span></caption>'
-    return f"{place}\n{table}\n{inside}\n</table>\n</div>"
+    head = "".join(f'<th scope="col"{WORDS * (j in words)}>{text(cell)}</th>'
+                   for j, cell in enumerate(titles))  # fmt: skip
+    body = [f'<tr{look}><th scope="row">{name}</th>{cells}</tr>' for look, name, cells in rows]
+    return "\n".join([
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">',
+        f'<table class="{kind}">\n<caption><span>{_prose(caption)}.</span></caption>',
+        f"<thead><tr>{head}</tr></thead>", "<tbody>", *body, "</tbody>\n</table>\n</div>",
+    ])  # fmt: skip

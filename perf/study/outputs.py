@@ -17,9 +17,7 @@ from perf.text import entry, plain
 from solvers import model_file
 
 INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
-IN_FOLDER = (  # what --out DIR will hold
-    "results.jsonl", "table.md", "table.csv", "table.tex", "report.html",
-)  # fmt: skip
+IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex", "report.html")  # of --out
 TROUBLES = (
     KeyboardInterrupt, MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError,
 )  # fmt: skip

@@ -56,9 +56,6 @@ class Printed(NamedTuple):
     trials: int = 1
 
 
-# -- jobs and records ------------------------------------------------------------------------------
-
-
 def step(function, **arguments):
     """Return the Step that calls a function of a paper with these arguments."""
     return Step(f"{function.__module__}:{function.__name__}", arguments)
@@ -72,9 +69,6 @@ def only(records):
 def axis(records, k):
     """Return the values at place k of the labels, each once, in their order."""
     return list(dict.fromkeys(label[k] for label in records))
-
-
-# -- numbers beside printed ones -------------------------------------------------------------------
 
 
 def plus_minus(values, factor=1.0, digits=1):
@@ -123,9 +117,6 @@ LEGEND = (
     "(Nadeau, Bengio 2003). Beyond ± 2 the two differ, even allowing for other rows of the same "
     "kind; less can still be more than other splits of the same rows explain."
 )
-
-
-# -- observations ----------------------------------------------------------------------------------
 
 
 class Observation(NamedTuple):

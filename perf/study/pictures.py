@@ -17,12 +17,9 @@ import numpy as np
 
 from perf.study import experiment, methods
 
-SOLVERS = {  # values of `solver` whose convergence is shown side by side; others have one way only
-    "ExRM": ("paper", "alm", "auto"),
-    "PSVM": ("paper", "alm", "auto"),
-    "DRM": ("alternating", "auto"),
-    "NuSVM": ("alternating", "auto"),
-}
+# Values of `solver` whose convergence is shown side by side; other methods have one way only.
+SOLVERS = dict.fromkeys(("ExRM", "PSVM"), ("paper", "alm", "auto"))
+SOLVERS |= dict.fromkeys(("DRM", "NuSVM"), ("alternating", "auto"))
 FINER = {  # grids of parameters for which those of --tune are too coarse, or not of numbers
     ("drm", "mu"): [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1],
     ("bagging", "max_features"): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
@@ -36,9 +33,6 @@ AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
 FEW_MEMBERS = 12  # Above, the boundaries of members are not drawn.
 MOST_POINTS = 1500  # rows that are drawn beside a boundary
 SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
-
-
-# -- what to do ------------------------------------------------------------------------------------
 
 
 def choose(plot, kind, command):
@@ -118,9 +112,6 @@ def collect(kind, records, others=()):
         found = _times(others) if kind == "time" else _effect(kind, records, others)
     picture = {"kind": kind, "method": name, "data": data, "trials": len(records)}
     return experiment.plain_record(picture | found)
-
-
-# -- looks at the models of a run ------------------------------------------------------------------
 
 
 def convergence(data, trial, fitted):
@@ -229,9 +220,6 @@ def boundary(data, trial, fitted):
 
 
 LOOKS = {look.__name__: look for look in (convergence, members, margins, boundary)}
-
-
-# -- experiments besides the run ------------------------------------------------------------------
 
 
 def _times(others):

@@ -12,7 +12,6 @@ import datasets
 from perf.study.methods import FILES, walk
 from perf.text import (
     INDENT,
-    WIDTH,
     abbreviate,
     columns,
     duration,
@@ -23,7 +22,7 @@ from perf.text import (
     plain,
     span,
     spread,
-)  # fmt: skip
+)
 from solvers import METHODS
 
 NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
@@ -52,9 +51,6 @@ EXPLAINED = (
     "double fault: both are wrong; ambiguity: mean squared error of the members minus that of the "
     "vote"
 )
-
-
-# -- documents -------------------------------------------------------------------------------------
 
 
 def collect(records, command, saved=None, picture=None):
@@ -140,7 +136,10 @@ def summarise(trials):
     return spreads
 
 
-# -- texts -----------------------------------------------------------------------------------------
+def broken(titles):
+    """Break titles before their last word into two rows of a table."""
+    parts = [[*title.rsplit(" ", 1), ""][:2] for title in titles]
+    return [list(row) for row in zip(*parts, strict=True)]
 
 
 def measures(differ):
@@ -150,9 +149,6 @@ def measures(differ):
         title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # no -0.00
         for key, (title, _, share) in MEASURES.items()
     }
-
-
-# -- parts of a report -----------------------------------------------------------------------------
 
 
 def contents(data):
@@ -250,8 +246,8 @@ def confusion(classes, matrix, refused, count):
     cells = [["predicted", *names, *["rejected"] * any(refused)]]
     for name, counts, none in zip(names, matrix, refused, strict=True):
         cells.append([f"true {name}", *map(str, counts), *[str(none)] * any(refused)])
-    if drawn := columns(cells, WIDTH - INDENT):
-        return [entry("confusion", rows), *(f"{'':{INDENT}}{line}" for line in drawn)]
+    if drawn := columns(cells, INDENT):
+        return [entry("confusion", rows), *drawn]
     found = [(-count, i, j) for i, counts in enumerate(matrix) for j, count in enumerate(counts)]
     often = sorted(pair for pair in found if pair[1] != pair[2] and pair[0])[:CONFUSIONS]
     texts = [f"{names[i]} as {names[j]} ({-count})" for count, i, j in often]
@@ -337,9 +333,6 @@ def certificate(result):
     return entry("duality gap", f"{largest}{end}")
 
 
-# -- reports ---------------------------------------------------------------------------------------
-
-
 def method_report(result):
     """Report a run of one method."""
     summary, trials = result["summary"], result["trials"]
@@ -372,21 +365,19 @@ def method_report(result):
 def diversity_report(result):
     """Report the diversity of the members of several methods."""
     runs, titles = result["methods"], [two for _, two, _ in MEASURES.values()]
-    cells = [[*words.split(), ""][:2] for words in ("method", "members", "test error", *titles)]
-    rows = [list(row) for row in zip(*cells, strict=True)]
+    rows = broken(["method", "members", "test error", *titles])
     for name, run in runs.items():
         row = [name, span(run["summary"]["members"], "{}-{}")]
         row.append(f"{100 * run['summary']['test_error']['mean']:.1f}")
         if differ := run["summary"].get("diversity"):
             row += [text.removesuffix(" %") for text in measures(differ).values()]
-        rows.append(row + ["-"] * (len(cells) - len(row)))
-    drawn = columns(rows, WIDTH - 2)
+        rows.append(row + ["-"] * (len(rows[0]) - len(row)))
     first = next(iter(runs.values()))["summary"]
     lines = [
         *head("diversity", result["data"]),
         protocol(result, first),
         entry("parameters", "the default ones of each method"),
-        *(f"  {line}".rstrip() for line in drawn),
+        *columns(rows),
         entry("units", "errors, disagreement and double fault in % of the test rows"),
         entry("baseline", f"{percent(first['majority_error']['mean'])} error when {MAJORITY}"),
         entry("measures", EXPLAINED),

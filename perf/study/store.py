@@ -42,7 +42,7 @@ def key(spec, trial, data):
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class Store:
+class Store(contextlib.AbstractContextManager):
     """The records of a directory by their keys; without a directory they are kept in memory.
 
     Two runs never write into one directory: the second is refused. Of a line that was being written
@@ -62,9 +62,6 @@ class Store:
         except BaseException:
             self.file.close()
             raise
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *error):
         if self.file:

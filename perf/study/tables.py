@@ -5,19 +5,8 @@ from itertools import starmap
 from statistics import fmean
 
 from perf.study import outputs
-from perf.study.report import MAJORITY, head, protocol, warned
-from perf.text import (
-    WIDTH,
-    abbreviate,
-    columns,
-    duration,
-    entry,
-    fill,
-    markdown,
-    mean_std,
-    plain,
-    span,
-)  # fmt: skip
+from perf.study.report import MAJORITY, broken, head, protocol, warned
+from perf.text import abbreviate, columns, duration, entry, fill, markdown, mean_std, plain, span
 
 NAME = 26  # letters of a method in the text
 LISTED = 3  # names in a sentence before the others are only counted
@@ -30,9 +19,6 @@ EXPLAINED = (
 )
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": "$<$", ">": "$>$", "|": "$|$"}
-
-
-# -- cells -----------------------------------------------------------------------------------------
 
 
 def points(given):
@@ -112,9 +98,6 @@ def overall(document):
             row += [f"{test['p']:.3f}", *shares]
         found.append(row + ["-"] * (len(found[0]) - len(row)))
     return found
-
-
-# -- sentences -------------------------------------------------------------------------------------
 
 
 def listing(names):
@@ -232,12 +215,9 @@ def verdicts(document):
             figures = "no change at all"
         elif answer["low"] is not None:
             figures += f" ({points(answer['low'])} to {points(answer['high'])})"
-        line = f"  {answer['verdict']:<10} {where}{answer['question']:<45} {figures:>21}"
-        lines.append(line if len(line) <= WIDTH else fill(line.strip(), "  "))
+        line = f"{answer['verdict']:<10} {where}{answer['question']:<45} {figures:>21}"
+        lines.append(fill(line, "  "))
     return lines
-
-
-# -- text ------------------------------------------------------------------------------------------
 
 
 def text(document):
@@ -271,13 +251,10 @@ def text(document):
 def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
-    parts = [re.fullmatch(r"(.*?)(?: (?=\S+$)(.*))?", title).groups("") for title in titles]
-    above = [list(line) for line in zip(*parts, strict=True)]
     for limit in range(NAME, 1, -1):
-        found = above + [[abbreviate(name, limit), *texts] for name, *texts in others]
-        if drawn := columns(found, WIDTH - 2):
-            break
-    return [f"  {line}".rstrip() for line in drawn]
+        rows = [[abbreviate(name, limit), *texts] for name, *texts in others]
+        if drawn := columns(broken(titles) + rows):
+            return drawn
 
 
 def tests(document):
@@ -299,9 +276,6 @@ def tests(document):
         "Bayes": "signed-rank test: probability that the best of the average ranks is better than "
                  "the method by more than 1 point, equal within it, or worse",
     }  # fmt: skip
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def csv(document):
