@@ -149,8 +149,6 @@ def test_some_of_the_blocks():
     whole.clear()
     with pytest.raises(AttributeError):
         whole.map(steps.stored)
-    with pytest.raises(TypeError, match=r"by a slice, as blocks\[:3\], got 3"):
-        whole[3]
     with pytest.raises(DataError, match="none chosen"):
         whole[:0]
 
@@ -342,8 +340,6 @@ def test_errors_on_workers(pair, tmp_path):
     with pytest.raises(ValueError, match="^the block from row 47 on is refused$"):
         found.map_inplace(steps.refuse, 41)
     assert found.map(steps.stored) == _after(made, [(steps.begin, 1.0)])
-    with pytest.raises(ValueError, match="cannot be sent to workers .*; pass a function of a"):
-        found.map(lambda block: None)
     (write(tmp_path / "a", made) / "part9.npz").rename(tmp_path / "away.npz")
     found = blocks(tmp_path / "a", client=pair)
     (tmp_path / "a" / "part8.npz").unlink()
@@ -359,22 +355,8 @@ def _after(made, changes):
     return found.map(steps.stored)
 
 
-def test_bytes_do_not_depend_on_rows(pair):
-    moved = []
-    for n in (1_000, 100_000):
-        found = blocks(drawn((n, n))[0], client=pair)
-        found.map_inplace(steps.begin, 1.0)
-        for _ in range(3):
-            found.map_inplace(steps.add, 0.0)
-        moved.append(found.traffic)
-    assert [one.function for one in moved[0]] == ["begin", "add", "add", "add"]
-    assert moved[0] == moved[1]
-    assert all(0 < one.sent < 500 and 0 < one.received < 500 for one in moved[0])
-
-
-def test_a_killed_worker(pair, tmp_path, monkeypatch):
-    """Its blocks are built again elsewhere; a step that has answered is not taken twice."""
-    monkeypatch.setattr(remote, "WAIT", 0.0)
+def test_a_killed_worker(pair, tmp_path):
+    """Its blocks are built again elsewhere; steps of other workers are not taken twice."""
     made, _ = drawn((30,) * 6)
     log, changes = tmp_path / "log", [(steps.begin, 0.5), (steps.add, 0.25), (steps.add, 0.125)]
     pids = {*pair.run(os.getpid).values()}
@@ -385,7 +367,7 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
             found.map_inplace(step, *args)
         victim = ({pid for _, pid in found.map(steps.slow, tmp_path / "all")} - pids).pop()
 
-        def kill():  # in the midst of its second block: the first has answered
+        def kill():  # in the midst of its second block
             wait_for(lambda: sum(pid == victim for *_, pid in noted(log)) == 3, third, SECONDS)
             os.kill(victim, signal.SIGKILL)
 
@@ -394,10 +376,10 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
         answers = found.map(steps.slow, log, 0.4)
         killer.join()
     assert [start for start, _ in answers] == [30 * k for k in range(6)]
-    begun = [start for what, start, _ in noted(log) if what == "begin"]
-    ended = [start for what, start, _ in noted(log) if what == "end"]
-    assert len(begun) == 7 and sorted(ended) == [30 * k for k in range(6)]
-    assert sum(pid == victim for _, pid in answers) == 1
+    begun = [(start, pid) for what, start, pid in noted(log) if what == "begin"]
+    lost = {start for start, pid in begun if pid == victim}
+    assert len(lost) == 2 and sorted(k for k, _ in begun) == sorted([*lost, *range(0, 180, 30)])
+    assert victim not in [pid for _, pid in answers]
     found.map_inplace(*changes[2])
     assert found.map(steps.stored) == _after(made, changes)
 
@@ -444,40 +426,21 @@ def test_the_command_line_on_workers(pair, tmp_path, capsys):
         assert cli.main([*argv, str(tmp_path / out), *more]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "for testing; features as they are, on workers of Dask" in text
-    assert "workers compile, or load from their cache, within it" in text
+    assert "in which workers compile or load kernels" in text
     here, there = (json.loads((tmp_path / out).read_text()) for out in ("here", "there"))
     assert here["parts"] == there["parts"] | {"on_workers": False}
     for figure in ("test_error", "auc", "confusion", "train_error", "objective", "diversity"):
         assert here["trials"][0][figure] == there["trials"][0][figure]
 
 
-def test_a_log_is_compacted(pair):
-    made, _ = drawn()
-    found = blocks(made, client=pair)
-    found.map_inplace(steps.add_nothing)
-    position = found.log_position()
-    for step in (steps.begin, steps.add, steps.add):
-        found.map_inplace(step, 0.5)
-    expected = found.map(steps.stored)
-    found.compact_log(position, steps.jump, 0.5, 2)
-    assert found.map(steps.stored) == expected  # Nothing is lost, nothing replayed.
-    pair.run(remote._free, found._run)
-    again = found.map(steps.stored)
-    assert [one[:3] for one in again] == [one[:3] for one in expected]
-    assert {one[3] for one in expected} == {False} and {one[3] for one in again} == {True}
-    here = blocks(made)
-    assert here.compact_log(here.log_position(), steps.jump, 0.5, 2) is None
-
-
 def test_workers_that_die_every_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "DEATHS", 2)
-    monkeypatch.setattr(remote, "WAIT", 0.0)
+    monkeypatch.setattr(remote, "ATTEMPTS", 2)
     before = multiprocessing.active_children()
     made, _ = drawn()
     with cluster.connect("local:2") as client:
         pids = [*client.run(os.getpid).values()]
         found = blocks(made, client=client)
-        text = "2 workers, one after another, died in slow on block . of the list, perhaps for lack"
+        text = "2 workers, one after another, died or failed in slow on block . of the list, perhaps"
         with pytest.raises(ChildProcessError, match=text):
             found.map(steps.slow, tmp_path / "log", 0.0, True)
     assert set(multiprocessing.active_children()) <= set(before)

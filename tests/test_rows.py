@@ -188,9 +188,8 @@ def test_lost_blocks_give_the_model_of_the_others(name, small):
     blocks = RowBlocks(X, y, [50, 51, 300], weight, lambda: rng.random() < probability)
     model = twin(MODELS[name]).fit(blocks)
     agree(model, twin(MODELS[name]).fit(RowBlocks(X, y, [50, 51, 300], weight)), X, True)
-    if name in TREES:  # The log has the splits of a tree once, not level by level.
+    if name in TREES:
         agree(model, twin(MODELS[name]).fit(X, y, weight), X, True)
-        assert len(blocks.log) < 6 + 5 * model.n_iter_
 
 
 @pytest.mark.parametrize("name", MODELS | IN_MEMORY)

@@ -19,6 +19,7 @@ for this folder beside its file if n_jobs > 1. A file that stands alone fits on 
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -26,25 +27,21 @@ import numpy as np
 
 FITS = {"ExRM": "newton", "GradientBoosting": "trees", "AdaBoostNC": "trees"}
 FITS |= dict.fromkeys(("CqBoost", "MDBoost", "MinCq", "LPBoost", "CGBoost"), "stumps")
-REGRESSORS = ("GradientBoostingRegressor",)
 
 
-def kernels_on(*modules):
-    """Return the decorator of kernels that call kernels of these modules.
+def kernels_on(module):
+    """Return the decorator of kernels that call kernels of this module.
 
     Numba's cache does not notice a change of another file. The names of the kernels, hence the
-    names of their cache files, carry a hash of the modules.
+    names of their cache files, carry a hash of the module.
     """
-    digest = hashlib.sha256()
-    for module in modules:
-        digest.update(Path(module.__file__).read_bytes())
-    stamp, jit = digest.hexdigest()[:8], modules[0].jit
+    stamp = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()[:8]
 
     def decorate(function=None, **options):
         if function is None:
-            return lambda f: decorate(f, **options)
+            return partial(decorate, **options)
         function.__name__ = f"{function.__name__}_{stamp}"
-        return jit(function, **options)
+        return module.jit(function, **options)
 
     return decorate
 
@@ -62,19 +59,11 @@ class RowBlocks:
                                      f"file of {kind.__name__}")  # fmt: skip
                 fit = import_module(f".{FITS[kind.__name__]}", __package__).fit
                 return fit(model, self, *args)
-        if name in REGRESSORS:
-            raise ValueError(f"{name}: row blocks are for two classes; call fit(X, y)")
-        raise ValueError(f"{name} needs more than sums over rows; row blocks are for {[*FITS]}")
+        raise ValueError(f"{name}: call fit(X, y); row blocks are for two classes and {[*FITS]}")
 
     def grower(self, *args):
         """Return a grower of trees on these rows."""
         return import_module(".trees", __package__).LevelwiseGrower(self, *args)
-
-    def log_position(self):
-        """Return the position in the log of changes, for `compact_log`; None without a log."""
-
-    def compact_log(self, position, function, *args):
-        """Replace the changes logged since a position by one call with the same effect."""
 
 
 class RowBlock:

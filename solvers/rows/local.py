@@ -110,8 +110,8 @@ class LocalBlocks(RowBlocks):
         self._set(data, [source.title for source in sources])
 
     def _set(self, data, titles):
-        infos, self.titles, self._pools = [each.info() for each in data], titles, {}
-        self.shape, starts, self.is_weighted = combine(titles, infos)
+        self.titles = titles
+        self.shape, starts, self.is_weighted = combine(titles, [each.info() for each in data])
         self._blocks = [each.block(start) for each, start in zip(data, starts, strict=True)]
 
     def map(self, function, *args, n_jobs=1, add=False):
@@ -119,9 +119,8 @@ class LocalBlocks(RowBlocks):
         threads = min(n_jobs if n_jobs and n_jobs > 0 else os.cpu_count(), len(self))
         if threads == 1:
             return [function(block, *args) for block in self._blocks]
-        if threads not in self._pools:
-            self._pools[threads] = ThreadPoolExecutor(threads)
-        return [*self._pools[threads].map(lambda block: function(block, *args), self._blocks)]
+        with ThreadPoolExecutor(threads) as pool:
+            return [*pool.map(lambda block: function(block, *args), self._blocks)]
 
     map_inplace = map
 
@@ -134,16 +133,9 @@ class LocalBlocks(RowBlocks):
 
     def __getitem__(self, chosen):
         """Return blocks of the same rows, for a slice; they share no attached array."""
-        new, chosen = copy.copy(self), as_slice(chosen)
+        new = copy.copy(self)
         new._set([block.data for block in self._blocks[chosen]], self.titles[chosen])
         return new
-
-
-def as_slice(chosen):
-    """Return `chosen`; raise TypeError if it is no slice."""
-    if not isinstance(chosen, slice):
-        raise TypeError(f"blocks are chosen by a slice, as blocks[:3], got {chosen!r}")
-    return chosen
 
 
 def combine(titles, infos):

@@ -54,17 +54,6 @@ def _route_and_add(X_binned, grad_hess, node, split_table, table, l2, hist):
                 _add(sums[j, X_binned[i, j]], g, h, l2)
 
 
-@jit(nogil=True)
-def _walk(X_binned, node, split_table):
-    """Route each row from the root to its leaf by all splits; overwrites node (n,)."""
-    for i in range(node.size):
-        k = 0
-        while split_table[k, 1] < ALL_LEFT:
-            c = X_binned[i, split_table[k, 0]]
-            k = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
-        node[i] = k
-
-
 @jit
 def _root(hist, count_bits, params, nodes):
     """Fill nodes[0], the root, from its histogram (d, bins, 2)."""
@@ -178,11 +167,6 @@ def _block_histograms(block, split_table, l2, shape, fill=None):
     return hist
 
 
-def _walk_block(block, split_table):
-    """Route the rows of a block to their leaves: the effect of all passes of a tree."""
-    _walk(block.X_binned, block.node, split_table)
-
-
 def _threshold_sample(block, n, weigh):
     """Rows of the block that place thresholds, their weights, and True for each column with
     missing values. Reads X."""
@@ -256,7 +240,7 @@ class LevelwiseGrower(TreeGrower):
 
         fill : function that sets grad_hess of a block, and its further arguments
         """
-        position, nodes = self.blocks.log_position(), np.zeros(63, dtype=gb.GROWING)
+        nodes = np.zeros(63, dtype=gb.GROWING)
         split_table = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
         hist = self._send(split_table, 1, fill)
         _root(hist[0], self.data.count_bits, tuple(self.params), nodes)
@@ -279,18 +263,7 @@ class LevelwiseGrower(TreeGrower):
             n_nodes, pairs, split_table = self._open(nodes, n_nodes, chosen, split_table)
             hist = self._send(split_table, len(pairs))
         nodes["is_leaf"][opened] = 1  # The limit of leaves is reached: open nodes are leaves.
-        self.blocks.compact_log(position, _walk_block, self._split_table(nodes[:n_nodes]))
         return self._in_order(nodes[:n_nodes])
-
-    def _split_table(self, nodes):
-        """Split table (nodes, 5) of a whole tree, for `_walk`."""
-        inner, split_table = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
-        n_bins = self.data.n_bins_non_missing[nodes["feature"]]
-        split_table[:, 0] = nodes["feature"]
-        split_table[:, 1] = np.where(inner, nodes["split_bin"], ALL_LEFT)
-        split_table[:, 2] = np.where(nodes["missing_left"] == 1, n_bins, -1)
-        split_table[:, 3] = nodes["child"]
-        return split_table
 
     def _send(self, split_table, slots, fill=None):
         """Make one pass over all rows; return the histograms of all blocks together."""
