@@ -25,6 +25,7 @@ from . import RowBlocks, cluster
 from .local import ArraySource, ChunkSource, combine
 
 ATTEMPTS = 3  # Workers that may fail in one function on one block until it has failed.
+MAX_WORKERS = 1024  # Workers that are called at a time.
 ADVICE = "fit again when it is there"
 MISSING, FAILED, DONE = range(3)  # States of a result.
 
@@ -56,7 +57,8 @@ class BlockActor:
         call = functools.partial(_call, self.run, *pickle.loads(packed), version, after)
         results, total, last = {}, None, None
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            for number, (state, result) in zip(numbers, pool.map(call, numbers), strict=True):
+            found = (pool.map if threads > 1 else map)(call, numbers)
+            for number, (state, result) in zip(numbers, found, strict=True):
                 if add and state == DONE:
                     total = result if total is None else total + result
                     last, result = number, None
@@ -150,6 +152,7 @@ class RemoteBlocks(RowBlocks):
         self._sources, self._homes, self._built, self._actors = sources, homes, set(), {}
         self._run, self._serial = uuid.uuid4().hex, itertools.count(1)
         self._version, self._log = 0, []
+        self._waiters = concurrent.futures.ThreadPoolExecutor(MAX_WORKERS)  # A thread per worker.
         self._sizes = self._starts = [0] * len(sources)
 
     def _set(self, infos):
@@ -196,19 +199,18 @@ class RemoteBlocks(RowBlocks):
         while waiting := [k for k in range(len(self)) if k not in results]:
             self._settle()
             jobs = {}
-            with concurrent.futures.ThreadPoolExecutor(len(workers.threads)) as pool:
-                for address in {self._homes[k] for k in waiting}:
-                    mine = [k for k in waiting if self._homes[k] == address]
-                    # A block on which a worker has died goes alone.
-                    numbers = [k for k in mine if not losses[k]] or mine[:1]
-                    job = pool.submit(self._serve, address, numbers, packed, after, add)
-                    jobs[job] = address, numbers
-                try:
-                    while concurrent.futures.wait(jobs, cluster.PULSE).not_done:
-                        workers.count()
-                except BaseException:
-                    workers.threads = {}  # The threads of the pool end.
-                    raise
+            for address in {self._homes[k] for k in waiting}:
+                mine = [k for k in waiting if self._homes[k] == address]
+                # A block on which a worker has died goes alone.
+                numbers = [k for k in mine if not losses[k]] or mine[:1]
+                job = self._waiters.submit(self._serve, address, numbers, packed, after, add)
+                jobs[job] = address, numbers
+            try:
+                while concurrent.futures.wait(jobs, cluster.PULSE).not_done:
+                    workers.count()
+            except BaseException:
+                workers.threads = {}  # The threads end their waits.
+                raise
             for job, (address, numbers) in jobs.items():
                 if job.exception() is None:
                     found = job.result().items()
