@@ -38,10 +38,9 @@ def _set_targets(block, classes, factors):
         weight *= np.where(is_high, factors[1], factors[0])
 
 
-def check_blocks(model, blocks, y, sample_weight, cost):
+def check_blocks(model, blocks, y, sample_weight):
     """Check row blocks of two classes; set their targets and weights, and the model's classes_.
 
-    cost : sentence on what the fit will read, printed if verbose
     Returns True if rows have weights of their own.
     """
     name, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
@@ -51,8 +50,8 @@ def check_blocks(model, blocks, y, sample_weight, cost):
             "without y and sample_weight"
         )
     if model.verbose:
-        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
-        print(f"{name}: {size}; {cost}")
+        size = f"{n:,} rows in all, X takes {8 * n * d:,} bytes"
+        print(f"{name}: {len(blocks)} blocks of {size}")
     blocks.clear()
     checked = blocks.map(_check_block, name, model._allow_nan, n_jobs=n_jobs)
     shapes, labels, totals, have_zeros = zip(*checked, strict=True)

@@ -30,11 +30,7 @@ def _route_and_add(X_binned, grad_hess, node, split_table, table, l2, hist):
     """
     n, d = X_binned.shape
     if split_table.shape[0] == 1:
-        for i in range(n):
-            node[i] = 0
-            for j in range(d):
-                _add(hist[0, j, X_binned[i, j]], grad_hess[i, 0], grad_hess[i, 1], l2)
-        return
+        node[:] = 0
     for k in range(split_table.shape[0]):
         for c in range(table.shape[1]):
             new = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
@@ -335,16 +331,13 @@ class LevelwiseGrower(TreeGrower):
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Fit GradientBoosting or AdaBoostNC to row blocks; return the model."""
-    name, required, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
+    name, required = type(model).__name__, model._required_setting()
     has_gradients = hasattr(model, "learning_rate")
     if has_gradients and model.max_features not in (None, 1.0):
         required = required or "max_features=1.0"
     if required:
         raise ValueError(f"{name}: row blocks support sums over rows only; set {required}")
-    depth = 1 if model.base == "stump" else model.max_depth or "some"
-    passes, size = (2, n * (d + 60)) if has_gradients else (3, n * (d + 44))
-    cost = f"it is read 3 times, then a tree takes {depth} + {passes} passes over up to {size:,}"
-    is_weighted = check_blocks(model, blocks, y, sample_weight, f"{cost} bytes")
+    is_weighted = check_blocks(model, blocks, y, sample_weight)
     rng = np.random.default_rng(model._seed())
     args = [model._check_features()] if has_gradients else []
     return model._boost(blocks, *args, is_weighted, rng)
