@@ -31,11 +31,9 @@ def _set_targets(block, classes, factors):
     y = _Estimator()._check_y(block.y, len(block.X))
     is_high, given = y == classes[1], block.sample_weight
     target, weight = block.allocate("target", y.shape), block.allocate("weight", y.shape)
-    np.multiply(is_high, 2.0, out=target)
-    target -= 1.0
+    target[:] = np.where(is_high, 1.0, -1.0)
     weight[:] = 1.0 if given is None else given
-    if factors[0] != 1.0 or factors[1] != 1.0:
-        weight *= np.where(is_high, factors[1], factors[0])
+    weight *= np.where(is_high, factors[1], factors[0])
 
 
 def check_blocks(model, blocks, y, sample_weight):

@@ -74,8 +74,6 @@ def without_interrupts():
 
 
 # -- on a worker -----------------------------------------------------------------------------------
-
-
 def dask_setup(worker):
     """Ignore Ctrl-C; a local worker calls this when it starts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -112,8 +110,6 @@ def need_same(address, theirs, ours):
 
 
 # -- here ------------------------------------------------------------------------------------------
-
-
 class Workers:
     """Workers of a cluster, counted every PULSE seconds.
 

@@ -90,8 +90,6 @@ class BlockData:
 
 
 # -- blocks of this process ------------------------------------------------------------------------
-
-
 class LocalBlocks(RowBlocks):
     """Row blocks of this process.
 
@@ -159,8 +157,6 @@ def combine(titles, infos):
 
 
 # -- sources ---------------------------------------------------------------------------------------
-
-
 def check_arrays(title, X, y, weight=None):
     """Raise DataError unless these arrays, or their headers, are rows with labels."""
     if X is None or y is None:

@@ -34,8 +34,6 @@ _opened = weakref.WeakValueDictionary()  # {key of a source: BlockData} of this 
 
 
 # -- on a worker -----------------------------------------------------------------------------------
-
-
 class BlockActor:
     """Dask actor that owns the blocks of one worker in one run.
 
@@ -77,7 +75,7 @@ def _call(run, function, args, version, after, number):
     try:
         result = function(block, *args)
     except Exception as error:
-        return FAILED, _portable(error)
+        return FAILED, error
     block.version = version if after is None else after
     return DONE, result
 
@@ -108,16 +106,8 @@ def build(run, number, source, arrays, place, log, ours):
             function, args = pickle.loads(packed)
             function(block, *args)
     except Exception as error:
-        return _portable(error)
+        return error
     block.version, _blocks[run, number] = version, block
-
-
-def _portable(error):
-    """Return the error, or one with its text if it cannot be pickled."""
-    try:
-        return pickle.loads(pickle.dumps(error))
-    except Exception:
-        return ChildProcessError(cluster.error_line(error))
 
 
 def _info(block):
@@ -126,8 +116,6 @@ def _info(block):
 
 
 # -- here ------------------------------------------------------------------------------------------
-
-
 class RemoteBlocks(RowBlocks):
     """Row blocks on workers, with the attributes of LocalBlocks.
 

@@ -14,7 +14,6 @@ jit = kernels_on(gb)
 
 ROWS_AHEAD = 2048  # Rows routed before those in a histogram are added; they stay in cache.
 BATCH = 2**25  # Bytes of the histograms of one pass over the rows, at most.
-MIN_PAIRS_PER_THREAD = 4  # Pairs of nodes that pay for another thread.
 ALL_LEFT = 256  # Above every bin: a node without split sends its rows to itself.
 
 
@@ -100,7 +99,7 @@ def _make_level(nodes, n_nodes, opened, free, data, params, split_table, pairs):
     return n_nodes, n_pairs, n_free
 
 
-@jit(nogil=True)
+@jit
 def _find_pairs(data, params, nodes, pairs, hist, store, space, min_gain):
     """Find the best splits of pairs of siblings; a node becomes a leaf if its gain is too small.
 
@@ -244,7 +243,8 @@ class LevelwiseGrower(TreeGrower):
         self.free = np.arange(1, len(self.store))
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
-            self._find(nodes, pairs, hist, min_gain)
+            args = nodes, pairs, hist, self.store, self.space, min_gain
+            _find_pairs(tuple(self.data), tuple(self.params), *args)
             new = pairs[:, 1::-1].ravel()  # The larger one first, as depth first.
             new = new[new >= 0]
             is_leaf = nodes["is_leaf"][new] == 1
@@ -268,19 +268,6 @@ class LevelwiseGrower(TreeGrower):
         for hist in others:
             first += hist
         return first
-
-    def _find(self, nodes, pairs, hist, min_gain):
-        """Find the splits of new nodes, on the threads of the blocks."""
-        args = tuple(self.data), tuple(self.params), nodes
-        more = hist, self.store, self.space, min_gain
-        pool, count = getattr(self.blocks, "_pool", None), 1
-        if pool is not None:
-            count = max(1, min(len(self.blocks.blocks), len(pairs) // MIN_PAIRS_PER_THREAD))
-        others = [pairs[a::count] for a in range(1, count)]
-        jobs = [pool.submit(_find_pairs, *args, own, *more) for own in others]
-        _find_pairs(*args, pairs[::count], *more)
-        for job in jobs:
-            job.result()
 
     def _choose(self, nodes, opened):
         """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
