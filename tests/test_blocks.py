@@ -202,6 +202,8 @@ def test_no_room(tmp_path, monkeypatch):
 
 
 # -- refusals --------------------------------------------------------------------------------------
+GOOD = np.zeros((3, 2)), np.zeros(3)
+TEXT = "x,color,class\n1,red,a\n2,blue,b\n"
 
 
 @pytest.mark.parametrize(
@@ -216,23 +218,16 @@ def test_no_room(tmp_path, monkeypatch):
         ([(np.zeros(3), np.zeros(3))], "X must be a table of numbers, got float64 .3,."),
         ([(np.zeros((3, 2)), np.zeros(3), np.zeros(4))], "sample_weight must be 3 numbers"),
         ([(np.zeros((0, 2)), np.zeros(0))], "block 0 of the list: has no rows"),
-        ("nowhere", "nowhere: no such directory"),
+        ([GOOD, (np.zeros((3, 4)), np.zeros(3))], "block 1 .* has 4 columns and block 0 .* has 2"),
+        ([GOOD, (*GOOD, np.ones(3))], "block 0 .* has no sample_weight, as block 1 of the list"),
+        ("nowhere", "nowhere: cannot be read .No such file or directory.; give a directory"),
     ],
 )
 def test_wrong_sources(source, text):
     with pytest.raises(DataError, match=text):
         blocks(source)
-
-
-def test_blocks_that_do_not_fit():
-    one, two = (np.zeros((3, 2)), np.zeros(3)), (np.zeros((3, 4)), np.zeros(3))
-    for source, options, text in (
-        ([one, two], {}, "block 1 .* has 4 columns and block 0 of the list has 2"),
-        ([one, (*one, np.ones(3))], {}, "block 0 .* has no sample_weight, as block 1 of the list"),
-        ([one], {"y": np.zeros(3)}, "y and sample_weight are for Dask arrays"),
-    ):
-        with pytest.raises(DataError, match=text):
-            blocks(source, **options)
+    with pytest.raises(DataError, match="y and sample_weight are for Dask arrays"):
+        blocks([GOOD], np.zeros(3))
 
 
 def test_wrong_directories(tmp_path):
@@ -260,17 +255,14 @@ def test_wrong_directories(tmp_path):
         blocks(write(tmp_path / "other", made), label="class")
 
 
-GOOD = "x,color,class\n1,red,a\n2,blue,b\n"
-
-
 @pytest.mark.parametrize(
     ("first", "second", "text"),
     [
-        (GOOD, GOOD.replace("blue", "green"), "part2.csv, line 3, column 'color': 'green' is not "
+        (TEXT, TEXT.replace("blue", "green"), "part2.csv, line 3, column 'color': 'green' is not "
          "in the first file, which has blue, red"),
-        (GOOD, "x,color\n1,red\n2,blue\n", "part2.csv: has no labels, as the first file has"),
-        (GOOD, "x,class\n1,a\n", "part2.csv: lacks columns used in training: color"),
-        (GOOD.replace(",b", ",a"), "", "part1.csv and the other files: only one class, a; two"),
+        (TEXT, "x,color\n1,red\n2,blue\n", "part2.csv: has no labels, as the first file has"),
+        (TEXT, "x,class\n1,a\n", "part2.csv: lacks columns used in training: color"),
+        (TEXT.replace(",b", ",a"), "", "part1.csv and the other files: only one class, a; two"),
         ("x,class\n" + "".join(f"1,{k}.5\n" for k in range(30)), "", "30 distinct labels look"),
     ],
 )  # fmt: skip

@@ -266,12 +266,9 @@ REFUSED = [
     (ExRM(sampling="bootstrap"), "ExRM: on row blocks sampling must be None, got 'bootstrap'"),
     (ExRM(kernel="rbf"), "on row blocks kernel must be 'linear', got 'rbf'"),
     (ExRM(solver="alm"), "on row blocks solver must be 'auto', got 'alm'"),
-    (ExRM(solver="paper"), "on row blocks solver must be 'auto', got 'paper'"),
     (PSVM(lam=-1.0), "lam must be a finite number > 0"),
     (LPBoost(), "LPBoost does not take row blocks.*variable for"),
-    (CGBoost(), "CGBoost does not take row blocks.*variable for"),
     (CqBoost(voters="rbf"), "on row blocks voters must be 'stumps', got"),
-    (CqBoost(voters=np.sign), "on row blocks voters must be 'stumps', got"),
     (CqBoost(mu=0), "mu must be"),
 ]
 

@@ -195,11 +195,8 @@ def connect(where):
 
 
 def _close(cluster, others):
-    """Close a local cluster and its processes, but not the `others`.
-
-    Dask fails to if a worker is just being restarted. Its processes are then killed, also one that
-    is still to come, and the rest of the cluster is closed.
-    """
+    """Close a local cluster; kill its processes, but not the `others`, if Dask fails to end them,
+    also one that is still to come."""
     import distributed
 
     try:

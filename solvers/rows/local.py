@@ -295,13 +295,11 @@ class TextSource(Source):
 
 def list_files(folder, suffixes):
     """List the data files of a directory in natural order: part2 before part10."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such directory; give one that holds data files")
     try:
-        paths = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+        paths = [path for path in Path(folder).iterdir() if not path.name.startswith((".", "_"))]
     except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror})") from None
+        hint = "give a directory that holds data files"
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); {hint}") from None
     if not paths:
         raise DataError(f"{folder}: holds no data files; they are .npz, CSV, TSV or LIBSVM files")
     kinds = {path: Path(path.name.lower().removesuffix(".gz")).suffix for path in sorted(paths)}

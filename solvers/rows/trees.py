@@ -1,7 +1,7 @@
 """Boosted trees of gradient_boosting.py and adaboost_nc.py on row blocks, level by level."""
 
 import math
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -264,10 +264,7 @@ class LevelwiseGrower(TreeGrower):
     def _send(self, split_table, slots, fill=None):
         """Make one pass over all rows; return the histograms of all blocks together."""
         args = _block_histograms, split_table, self.params.l2, (slots, *self.shape), fill
-        first, *others = self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True)
-        for hist in others:
-            first += hist
-        return first
+        return reduce(np.add, self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True))
 
     def _choose(self, nodes, opened):
         """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
