@@ -18,7 +18,7 @@ from datasets import DataError, blocks
 from solvers.gradient_boosting import GradientBoosting
 from solvers.rows import cluster, local, newton, remote
 from tests import steps
-from tests.test_cluster import SECONDS, noted, scheduler, worker
+from tests.test_cluster import SECONDS, noted, scheduler, two_workers, worker
 from tests.test_compare import alive, wait_for
 from tests.test_rows import agree, check_blocks
 
@@ -292,10 +292,8 @@ def test_wrong_dask_arrays():
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A client of two workers."""
-    with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
-        with worker(address), worker(address), cluster.connect(address) as client:
-            client.wait_for_workers(2, timeout=SECONDS)
-            yield client
+    with two_workers(tmp_path_factory.mktemp("pair")) as client:
+        yield client
 
 
 def stored():

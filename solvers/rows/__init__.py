@@ -21,6 +21,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -89,12 +90,10 @@ class ThreadBlocks(RowBlocks):
 
     def __init__(self, X, target, weight, threads=1):
         ends = np.linspace(0, len(X), threads + 1).astype(int).tolist()
-        places = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        self.shape, self._pool = X.shape, ThreadPoolExecutor(max(threads - 1, 1))
         self.blocks = [
-            RowBlock(X[at], at.start, target=target[at], weight=weight[at]) for at in places
+            RowBlock(X[a:b], a, target=target[a:b], weight=weight[a:b]) for a, b in pairwise(ends)
         ]
-        self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def map(self, function, *args, n_jobs=1, add=False):
         """List function(block, *args) of each block; the first block runs in this thread."""
@@ -107,5 +106,4 @@ class ThreadBlocks(RowBlocks):
         return self
 
     def __exit__(self, *error):
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._pool.shutdown()
