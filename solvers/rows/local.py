@@ -191,9 +191,6 @@ class Source:
     title: str
     key: str = field(default_factory=lambda: uuid.uuid4().hex, kw_only=True)
 
-    def info(self):
-        """Return BlockInfo; None if the rows must be read first."""
-
 
 @dataclass
 class ArraySource(Source):
@@ -204,10 +201,6 @@ class ArraySource(Source):
     def open(self):
         X, y, weight = self.arrays
         return BlockData(np.ascontiguousarray(X, dtype=float), y, weight)
-
-    def info(self):
-        X, _, weight = self.arrays
-        return BlockInfo(*X.shape, weight is not None)
 
 
 def array_source(k, given):
@@ -244,11 +237,6 @@ class NpzSource(Source):
         X, y, weight = arrays
         labels, codes = np.unique(y, return_inverse=True)
         return BlockData(X, _store(codes.ravel()), weight, labels.astype(str).tolist(), stored=True)
-
-    def info(self):
-        """Return BlockInfo from the headers; None if the labels are needed."""
-        headers = None if self.coded else self._headers()
-        return headers and BlockInfo(*headers["X"].shape, headers["sample_weight"] is not None)
 
     def _headers(self):
         """Shape, dtype and offset of X, y and sample_weight by name, checked.
@@ -322,16 +310,12 @@ class ChunkSource(Source):
     """Rows of one chunk of a Dask array; `chunk` computes X, y and the weights."""
 
     chunk: object
-    known: BlockInfo
 
     def open(self):
         X, y, weight = self.chunk.compute()
         check_arrays(self.title, X, y, weight)
         weight = None if weight is None else _store(weight, float)
         return BlockData(_store(X, float), _store(y), weight, stored=True)
-
-    def info(self):
-        return self.known
 
 
 def chunk_sources(X, y, sample_weight):
@@ -354,7 +338,5 @@ def chunk_sources(X, y, sample_weight):
             columns.append([None] * len(sizes))
         else:
             columns.append(np.split(np.asarray(given), np.cumsum(sizes)[:-1]))
-    infos = [BlockInfo(n, X.shape[1], sample_weight is not None) for n in sizes]
     chunks = map(dask.delayed(tuple), zip(X.to_delayed().ravel(), *columns, strict=True))
-    pairs = enumerate(zip(chunks, infos, strict=True))
-    return [ChunkSource(f"chunk {k}", chunk, info) for k, (chunk, info) in pairs]
+    return [ChunkSource(f"chunk {k}", chunk) for k, chunk in enumerate(chunks)]

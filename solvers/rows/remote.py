@@ -124,16 +124,14 @@ class RemoteBlocks(RowBlocks):
 
     def __init__(self, client, sources, notes, code_labels):
         self._client, self.notes, self.titles = client, [*notes], [one.title for one in sources]
-        self.classes = self.schema = self._codes = None
+        self._codes = None
         self._ours = {k: v for k, v in cluster.fingerprint().items() if k != "threads"}
         self._workers = cluster.Workers(client, client.scheduler.address, ADVICE)
         self._workers.admit(self._ours)
         self._begin(sources, [None] * len(sources))
-        infos = [source.info() for source in sources]
-        if None in infos:
-            infos = self.map(_info)
-            self.classes, self._codes, self.schema = code_labels(infos, sources[0])
-            self._built.clear()  # The codes of the labels are known only now.
+        infos = self.map(_info)
+        self.classes, self._codes, self.schema = code_labels(infos, sources[0])
+        self._built.clear()  # The codes of the labels and the starts are known only now.
         self._set(infos)
 
     def _begin(self, sources, homes):
