@@ -58,8 +58,8 @@ class RowBlocks:
                 if kind.__module__.rpartition(".")[0] != home:
                     raise ValueError(f"{name}: row blocks need the folder solvers/rows beside the "
                                      f"file of {kind.__name__}")  # fmt: skip
-                fit = import_module(f".{FITS[kind.__name__]}", __package__).fit
-                return fit(model, self, *args)
+                module = import_module(f".{FITS[kind.__name__]}", __package__)
+                return module.fit(model, self, *args)
         raise ValueError(f"{name}: call fit(X, y); row blocks are for two classes and {[*FITS]}")
 
     def grower(self, *args):

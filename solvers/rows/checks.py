@@ -43,10 +43,8 @@ def check_blocks(model, blocks, y, sample_weight):
     """
     name, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
     if y is not None or sample_weight is not None:
-        raise ValueError(
-            f"{name}: row blocks have their labels and weights with them; call fit(blocks), "
-            "without y and sample_weight"
-        )
+        hint = "call fit(blocks), without y and sample_weight"
+        raise ValueError(f"{name}: row blocks have their labels and weights with them; {hint}")
     if model.verbose:
         size = f"{n:,} rows in all, X takes {8 * n * d:,} bytes"
         print(f"{name}: {len(blocks)} blocks of {size}")

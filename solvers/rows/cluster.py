@@ -111,10 +111,7 @@ def need_same(address, theirs, ours):
 
 # -- here ------------------------------------------------------------------------------------------
 class Workers:
-    """Workers of a cluster, counted every PULSE seconds.
-
-    threads : {address: number of threads}
-    """
+    """Workers of a cluster, {address: number of threads}, counted every PULSE seconds."""
 
     def __init__(self, client, where, advice):
         self.client, self.where, self.advice = client, where, advice

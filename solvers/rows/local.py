@@ -85,8 +85,7 @@ class BlockData:
     def block(self, start):
         """Return a new RowBlock of these rows; `start` rows come before them."""
         zeros = temporary_zeros if self.stored else np.zeros
-        arrays = {"y": self.y, "sample_weight": self.sample_weight, "data": self}
-        return RowBlock(self.X, start, zeros, **arrays)
+        return RowBlock(self.X, start, zeros, y=self.y, sample_weight=self.sample_weight, data=self)
 
 
 # -- blocks of this process ------------------------------------------------------------------------

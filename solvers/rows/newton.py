@@ -1,7 +1,4 @@
-"""One linear member of solvers/exrm.py on row blocks: threads, files, other machines.
-
-Newton's method on weights and bias together, `_BlockNewton`, needs sums over rows only.
-"""
+"""One linear member of solvers/exrm.py on row blocks: Newton's method on weights and bias."""
 
 import math
 from functools import partial
@@ -94,10 +91,8 @@ class _BlockNewton(_Newton):
         d = self.middle.size
         args = self.middle, np.empty(0) if w is None else w, b, self.taken, renew
         self.is_fresh = self.is_fresh or self.p < 2
-        hinge = self.hinge._replace(width=self.width)
-        results = self.blocks.map_inplace(
-            _block_pass, args, hinge, self.is_fresh, n_jobs=self.n_jobs
-        )
+        args = _block_pass, args, self.hinge._replace(width=self.width), self.is_fresh
+        results = self.blocks.map_inplace(*args, n_jobs=self.n_jobs)
         self.sums = sum(sums for sums, _ in results)
         self.neg_loss_grad, self.loss = self.sums[:, : d + 1].sum(0), self.sums[:, d + 2].sum()
         if self.is_fresh:
@@ -411,10 +406,8 @@ def fit(model, blocks, y, sample_weight, monitor):
     name, jobs, n = type(model).__name__, model._threads(), blocks.shape[0]
     for param, value in {"sampling": None, "kernel": "linear", "solver": "auto"}.items():
         if getattr(model, param) != value:
-            raise ValueError(
-                f"{name}: on row blocks {param} must be {value!r}, got {getattr(model, param)!r}; "
-                f"pass X and y as arrays for other values"
-            )
+            got = f"got {getattr(model, param)!r}; pass X and y as arrays for other values"
+            raise ValueError(f"{name}: on row blocks {param} must be {value!r}, {got}")
     check_blocks(model, blocks, y, sample_weight)
     X, y, weight = sample = _sample(blocks, jobs)
     hinge = _Hinge(model.lam / model.n_estimators, float(model.p), 0.0)

@@ -35,10 +35,7 @@ _opened = weakref.WeakValueDictionary()  # {key of a source: BlockData} of this 
 
 # -- on a worker -----------------------------------------------------------------------------------
 class BlockActor:
-    """Dask actor that owns the blocks of one worker in one run.
-
-    Calls bypass the scheduler. The blocks are freed with the last reference.
-    """
+    """Dask actor that owns the blocks of one worker in one run; calls bypass the scheduler."""
 
     def __init__(self, run):
         self.run = run
@@ -111,16 +108,12 @@ def build(run, number, source, arrays, place, log, ours):
 
 
 def _info(block):
-    """BlockInfo of a block. Does not read X."""
     return block.data.info()
 
 
 # -- here ------------------------------------------------------------------------------------------
 class RemoteBlocks(RowBlocks):
-    """Row blocks on workers, with the attributes of LocalBlocks.
-
-    n_jobs of a call is ignored: each worker is a process.
-    """
+    """Row blocks on workers, with the attributes of LocalBlocks; n_jobs of a call is ignored."""
 
     def __init__(self, client, sources, notes, code_labels):
         self._client, self.notes, self.titles = client, [*notes], [one.title for one in sources]
@@ -136,10 +129,9 @@ class RemoteBlocks(RowBlocks):
 
     def _begin(self, sources, homes):
         self._sources, self._homes, self._built, self._actors = sources, homes, set(), {}
-        self._run, self._serial = uuid.uuid4().hex, itertools.count(1)
-        self._version, self._log = 0, []
+        self._run, self._serial, self._version = uuid.uuid4().hex, itertools.count(1), 0
         self._waiters = concurrent.futures.ThreadPoolExecutor(MAX_WORKERS)  # A thread per worker.
-        self._sizes = self._starts = [0] * len(sources)
+        self._log, self._sizes, self._starts = [], [0] * len(sources), [0] * len(sources)
 
     def _set(self, infos):
         self.shape, self._starts, self.is_weighted = combine(self.titles, infos)

@@ -139,14 +139,10 @@ def fit(model, blocks, y, sample_weight):
     """Return the pool of stumps on row blocks; raise ValueError first if the method needs more."""
     name = type(model).__name__
     if model._row_variables:
-        raise ValueError(
-            f"{name} does not take row blocks: its program has a variable for each row; take "
-            "CqBoost, MDBoost or MinCq, or pass X and y as arrays"
-        )
+        hint = "take CqBoost, MDBoost or MinCq, or pass X and y as arrays"
+        raise ValueError(f"{name} does not take row blocks: it has a variable for each row; {hint}")
     if model.voters != "stumps":
-        raise ValueError(
-            f"{name}: on row blocks voters must be 'stumps', got {model.voters!r}; pass X and y as "
-            "arrays for other voters"
-        )
+        got = f"got {model.voters!r}; pass X and y as arrays for other voters"
+        raise ValueError(f"{name}: on row blocks voters must be 'stumps', {got}")
     check_blocks(model, blocks, y, sample_weight)
     return BlockStumps(blocks, model.n_thresholds, model._threads())

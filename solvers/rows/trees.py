@@ -217,9 +217,8 @@ class LevelwiseGrower(TreeGrower):
         count_bits = n.bit_length()
         self.full = 2.0 ** (gb.SUM_BITS - count_bits)
         none = np.empty((0, d), dtype=np.uint8)
-        self.data = BinnedData(
-            none, np.asfortranarray(none), n_bins, np.empty((0, 2), np.int64), count_bits
-        )
+        empty = none, np.asfortranarray(none), n_bins, np.empty((0, 2), np.int64)
+        self.data = BinnedData(*empty, count_bits)
         self.params = params._replace(
             max_depth=n if params.max_depth is None else min(params.max_depth, n),
             max_leaves=params.max_leaves or 0, n_drawn=d,
