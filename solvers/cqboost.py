@@ -1576,7 +1576,6 @@ class _Vote(_Nested):
 
     _raw = False  # True if the weights do not sum to 1.
     _row_variables = False  # True if the program has a variable for each row.
-    _passes = "an iteration takes 1 pass"  # over the bins that blocks store
 
     @property
     def tol(self):
@@ -2021,7 +2020,6 @@ callback : as in _Vote
 
     _param_rules = {"mu": "a number > 0 and <= 1"} | RULES | MASTER_RULES
     complements = True  # in effect: the sign of a weight selects one of the two
-    _passes = "every 2^18 products of two voters take 1 pass"
 
     def __init__(
         self, mu=0.05, voters="stumps", n_thresholds=10, gamma="scale", eps=1e-6, master="auto",

@@ -97,12 +97,6 @@ class RowBlocks(solver_rows.RowBlocks):
         function, args = pickle.loads(sent)
         return function(self.blocks[k], *args)
 
-    def log_position(self):
-        return len(self.log)
-
-    def compact_log(self, position, function, *args):
-        self.log[position:] = [pickle.dumps((function, args))]
-
 
 def _change_nothing(block, function, *args):
     """Call a function; fail if it attaches an array to the block, or changes one."""

@@ -43,21 +43,9 @@ def add(block, number):
     return float(block.sums.sum()), block.count
 
 
-def add_nothing(block):
-    """Change nothing."""
-
-
-def jump(block, number, count):
-    """Attach the arrays of begin(number) and `count` calls of add(number)."""
-    begin(block, number)
-    for _ in range(count):
-        add(block, number)
-    block.jumped = True
-
-
 def stored(block):
     """Arrays and number that are attached."""
-    return block.sums.tolist(), block.count, int(block.codes.sum()), hasattr(block, "jumped")
+    return block.sums.tolist(), block.count, int(block.codes.sum())
 
 
 def slow(block, path, seconds=0.0, die=False):

@@ -18,7 +18,7 @@ from datasets import DataError, blocks
 from solvers.gradient_boosting import GradientBoosting
 from solvers.rows import cluster, local, newton, remote
 from tests import steps
-from tests.test_cluster import SECONDS, noted, scheduler, worker
+from tests.test_cluster import SECONDS, noted, scheduler, two_workers, worker
 from tests.test_compare import alive, wait_for
 from tests.test_rows import agree, check_blocks
 
@@ -149,8 +149,6 @@ def test_some_of_the_blocks():
     whole.clear()
     with pytest.raises(AttributeError):
         whole.map(steps.stored)
-    with pytest.raises(TypeError, match=r"by a slice, as blocks\[:3\], got 3"):
-        whole[3]
     with pytest.raises(DataError, match="none chosen"):
         whole[:0]
 
@@ -204,6 +202,8 @@ def test_no_room(tmp_path, monkeypatch):
 
 
 # -- refusals --------------------------------------------------------------------------------------
+GOOD = np.zeros((3, 2)), np.zeros(3)
+TEXT = "x,color,class\n1,red,a\n2,blue,b\n"
 
 
 @pytest.mark.parametrize(
@@ -218,23 +218,16 @@ def test_no_room(tmp_path, monkeypatch):
         ([(np.zeros(3), np.zeros(3))], "X must be a table of numbers, got float64 .3,."),
         ([(np.zeros((3, 2)), np.zeros(3), np.zeros(4))], "sample_weight must be 3 numbers"),
         ([(np.zeros((0, 2)), np.zeros(0))], "block 0 of the list: has no rows"),
-        ("nowhere", "nowhere: no such directory"),
+        ([GOOD, (np.zeros((3, 4)), np.zeros(3))], "block 1 .* has 4 columns and block 0 .* has 2"),
+        ([GOOD, (*GOOD, np.ones(3))], "block 0 .* has no sample_weight, as block 1 of the list"),
+        ("nowhere", "nowhere: cannot be read .No such file or directory.; give a directory"),
     ],
 )
 def test_wrong_sources(source, text):
     with pytest.raises(DataError, match=text):
         blocks(source)
-
-
-def test_blocks_that_do_not_fit():
-    one, two = (np.zeros((3, 2)), np.zeros(3)), (np.zeros((3, 4)), np.zeros(3))
-    for source, options, text in (
-        ([one, two], {}, "block 1 .* has 4 columns and block 0 of the list has 2"),
-        ([one, (*one, np.ones(3))], {}, "block 0 .* has no sample_weight, as block 1 of the list"),
-        ([one], {"y": np.zeros(3)}, "y and sample_weight are for Dask arrays"),
-    ):
-        with pytest.raises(DataError, match=text):
-            blocks(source, **options)
+    with pytest.raises(DataError, match="y and sample_weight are for Dask arrays"):
+        blocks([GOOD], np.zeros(3))
 
 
 def test_wrong_directories(tmp_path):
@@ -262,17 +255,14 @@ def test_wrong_directories(tmp_path):
         blocks(write(tmp_path / "other", made), label="class")
 
 
-GOOD = "x,color,class\n1,red,a\n2,blue,b\n"
-
-
 @pytest.mark.parametrize(
     ("first", "second", "text"),
     [
-        (GOOD, GOOD.replace("blue", "green"), "part2.csv, line 3, column 'color': 'green' is not "
+        (TEXT, TEXT.replace("blue", "green"), "part2.csv, line 3, column 'color': 'green' is not "
          "in the first file, which has blue, red"),
-        (GOOD, "x,color\n1,red\n2,blue\n", "part2.csv: has no labels, as the first file has"),
-        (GOOD, "x,class\n1,a\n", "part2.csv: lacks columns used in training: color"),
-        (GOOD.replace(",b", ",a"), "", "part1.csv and the other files: only one class, a; two"),
+        (TEXT, "x,color\n1,red\n2,blue\n", "part2.csv: has no labels, as the first file has"),
+        (TEXT, "x,class\n1,a\n", "part2.csv: lacks columns used in training: color"),
+        (TEXT.replace(",b", ",a"), "", "part1.csv and the other files: only one class, a; two"),
         ("x,class\n" + "".join(f"1,{k}.5\n" for k in range(30)), "", "30 distinct labels look"),
     ],
 )  # fmt: skip
@@ -302,10 +292,8 @@ def test_wrong_dask_arrays():
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A client of two workers."""
-    with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
-        with worker(address), worker(address), cluster.connect(address) as client:
-            client.wait_for_workers(2, timeout=SECONDS)
-            yield client
+    with two_workers(tmp_path_factory.mktemp("pair")) as client:
+        yield client
 
 
 def stored():
@@ -342,13 +330,9 @@ def test_errors_on_workers(pair, tmp_path):
     with pytest.raises(ValueError, match="^the block from row 47 on is refused$"):
         found.map_inplace(steps.refuse, 41)
     assert found.map(steps.stored) == _after(made, [(steps.begin, 1.0)])
-    with pytest.raises(ValueError, match="cannot be sent to workers .*; pass a function of a"):
-        found.map(lambda block: None)
-    (write(tmp_path / "a", made) / "part9.npz").rename(tmp_path / "away.npz")
-    found = blocks(tmp_path / "a", client=pair)
-    (tmp_path / "a" / "part8.npz").unlink()
+    (write(tmp_path / "a", made) / "part8.npz").write_bytes(b"PK nothing")
     with pytest.raises(DataError, match="part8.npz: not an .npz file"):
-        found.map(steps.look)
+        blocks(tmp_path / "a", client=pair)
 
 
 def _after(made, changes):
@@ -359,22 +343,8 @@ def _after(made, changes):
     return found.map(steps.stored)
 
 
-def test_bytes_do_not_depend_on_rows(pair):
-    moved = []
-    for n in (1_000, 100_000):
-        found = blocks(drawn((n, n))[0], client=pair)
-        found.map_inplace(steps.begin, 1.0)
-        for _ in range(3):
-            found.map_inplace(steps.add, 0.0)
-        moved.append(found.traffic)
-    assert [one.function for one in moved[0]] == ["begin", "add", "add", "add"]
-    assert moved[0] == moved[1]
-    assert all(0 < one.sent < 500 and 0 < one.received < 500 for one in moved[0])
-
-
-def test_a_killed_worker(pair, tmp_path, monkeypatch):
-    """Its blocks are built again elsewhere; a step that has answered is not taken twice."""
-    monkeypatch.setattr(remote, "WAIT", 0.0)
+def test_a_killed_worker(pair, tmp_path):
+    """Its blocks are built again elsewhere; steps of other workers are not taken twice."""
     made, _ = drawn((30,) * 6)
     log, changes = tmp_path / "log", [(steps.begin, 0.5), (steps.add, 0.25), (steps.add, 0.125)]
     pids = {*pair.run(os.getpid).values()}
@@ -385,7 +355,7 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
             found.map_inplace(step, *args)
         victim = ({pid for _, pid in found.map(steps.slow, tmp_path / "all")} - pids).pop()
 
-        def kill():  # in the midst of its second block: the first has answered
+        def kill():  # in the midst of its second block
             wait_for(lambda: sum(pid == victim for *_, pid in noted(log)) == 3, third, SECONDS)
             os.kill(victim, signal.SIGKILL)
 
@@ -394,10 +364,10 @@ def test_a_killed_worker(pair, tmp_path, monkeypatch):
         answers = found.map(steps.slow, log, 0.4)
         killer.join()
     assert [start for start, _ in answers] == [30 * k for k in range(6)]
-    begun = [start for what, start, _ in noted(log) if what == "begin"]
-    ended = [start for what, start, _ in noted(log) if what == "end"]
-    assert len(begun) == 7 and sorted(ended) == [30 * k for k in range(6)]
-    assert sum(pid == victim for _, pid in answers) == 1
+    begun = [(start, pid) for what, start, pid in noted(log) if what == "begin"]
+    lost = {start for start, pid in begun if pid == victim}
+    assert len(lost) == 2 and sorted(k for k, _ in begun) == sorted([*lost, *range(0, 180, 30)])
+    assert victim not in [pid for _, pid in answers]
     found.map_inplace(*changes[2])
     assert found.map(steps.stored) == _after(made, changes)
 
@@ -444,40 +414,21 @@ def test_the_command_line_on_workers(pair, tmp_path, capsys):
         assert cli.main([*argv, str(tmp_path / out), *more]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "for testing; features as they are, on workers of Dask" in text
-    assert "workers compile, or load from their cache, within it" in text
+    assert "in which workers compile or load kernels" in text
     here, there = (json.loads((tmp_path / out).read_text()) for out in ("here", "there"))
     assert here["parts"] == there["parts"] | {"on_workers": False}
     for figure in ("test_error", "auc", "confusion", "train_error", "objective", "diversity"):
         assert here["trials"][0][figure] == there["trials"][0][figure]
 
 
-def test_a_log_is_compacted(pair):
-    made, _ = drawn()
-    found = blocks(made, client=pair)
-    found.map_inplace(steps.add_nothing)
-    position = found.log_position()
-    for step in (steps.begin, steps.add, steps.add):
-        found.map_inplace(step, 0.5)
-    expected = found.map(steps.stored)
-    found.compact_log(position, steps.jump, 0.5, 2)
-    assert found.map(steps.stored) == expected  # Nothing is lost, nothing replayed.
-    pair.run(remote._free, found._run)
-    again = found.map(steps.stored)
-    assert [one[:3] for one in again] == [one[:3] for one in expected]
-    assert {one[3] for one in expected} == {False} and {one[3] for one in again} == {True}
-    here = blocks(made)
-    assert here.compact_log(here.log_position(), steps.jump, 0.5, 2) is None
-
-
 def test_workers_that_die_every_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "DEATHS", 2)
-    monkeypatch.setattr(remote, "WAIT", 0.0)
+    monkeypatch.setattr(remote, "ATTEMPTS", 2)
     before = multiprocessing.active_children()
     made, _ = drawn()
     with cluster.connect("local:2") as client:
         pids = [*client.run(os.getpid).values()]
         found = blocks(made, client=client)
-        text = "2 workers, one after another, died in slow on block . of the list, perhaps for lack"
+        text = "2 workers, one after another, died or failed in slow on block . of the list,"
         with pytest.raises(ChildProcessError, match=text):
             found.map(steps.slow, tmp_path / "log", 0.0, True)
     assert set(multiprocessing.active_children()) <= set(before)

@@ -72,14 +72,20 @@ def worker(address, threads=1, **more):
     return dask("worker", address, *here, "--nthreads", threads, **more)
 
 
+@contextlib.contextmanager
+def two_workers(folder):
+    """A client of a scheduler with two workers."""
+    with scheduler(folder) as (_, address), worker(address), worker(address):
+        with cluster.connect(address) as client:
+            client.wait_for_workers(2, timeout=SECONDS)
+            yield client
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """The address of a scheduler with two workers."""
-    with scheduler(tmp_path_factory.mktemp("pair")) as (_, address):
-        with worker(address), worker(address):
-            with cluster.connect(address) as client:
-                client.wait_for_workers(2, timeout=SECONDS)
-            yield address
+    with two_workers(tmp_path_factory.mktemp("pair")) as client:
+        yield client.scheduler.address
 
 
 # -- equal results ---------------------------------------------------------------------------------
@@ -137,10 +143,8 @@ def test_a_dead_worker_loses_only_its_cell(tmp_path):
     steps = notes(log, 12, seconds=0.05)
     steps[5].arguments["seconds"] = 2.0  # Time to kill it.
     found, victims = [], []
-    with scheduler(tmp_path) as (_, address), worker(address), worker(address):
-        with cluster.connect(address) as client:
-            client.wait_for_workers(2, timeout=SECONDS)
-        for record in run(steps, address):
+    with two_workers(tmp_path) as client:
+        for record in run(steps, client.scheduler.address):
             found.append(record["number"])
             running = [pid for event, k, pid in noted(log) if (event, k) == ("begin", 5)]
             if running and not victims:

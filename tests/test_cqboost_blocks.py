@@ -69,16 +69,14 @@ def test_the_certificate_is_that_of_the_returned_vote(cls):
 
 
 @each_method
-def test_bounds_report_and_files_after_blocks(cls, tmp_path, capsys):
+def test_bounds_report_and_files_after_blocks(cls, tmp_path):
     X, y = problem(seed=5)
     X[:, :3] += 3.0 * y[:, None]
     params = {CqBoost: {"mu": 0.7}, MDBoost: {"D": 0.5}, MinCq: {"mu": 0.3}}[cls]
     blocks = RowBlocks(X, y, CUTS)
-    model = cls(**params, verbose=1).fit(blocks, independent_voters=True)
+    model = cls(**params).fit(blocks, independent_voters=True)
     memory = cls(**params).fit(X, y, independent_voters=True)
     assert not hasattr(model, "example_weights_") and hasattr(memory, "example_weights_")
-    line = capsys.readouterr().out.splitlines()[0]
-    assert line.endswith(" 1 pass over up to 3,600 bytes")
     assert_allclose(model.c_bound(), memory.c_bound(), rtol=1e-12)
     assert_allclose(model.pac_bayes_bound(), memory.pac_bayes_bound(), rtol=1e-12)
     assert 0 < model.pac_bayes_bound() < 1

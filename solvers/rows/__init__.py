@@ -19,32 +19,30 @@ for this folder beside its file if n_jobs > 1. A file that stands alone fits on 
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 FITS = {"ExRM": "newton", "GradientBoosting": "trees", "AdaBoostNC": "trees"}
 FITS |= dict.fromkeys(("CqBoost", "MDBoost", "MinCq", "LPBoost", "CGBoost"), "stumps")
-REGRESSORS = ("GradientBoostingRegressor",)
 
 
-def kernels_on(*modules):
-    """Return the decorator of kernels that call kernels of these modules.
+def kernels_on(module):
+    """Return the decorator of kernels that call kernels of this module.
 
     Numba's cache does not notice a change of another file. The names of the kernels, hence the
-    names of their cache files, carry a hash of the modules.
+    names of their cache files, carry a hash of the module.
     """
-    digest = hashlib.sha256()
-    for module in modules:
-        digest.update(Path(module.__file__).read_bytes())
-    stamp, jit = digest.hexdigest()[:8], modules[0].jit
+    stamp = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()[:8]
 
     def decorate(function=None, **options):
         if function is None:
-            return lambda f: decorate(f, **options)
+            return partial(decorate, **options)
         function.__name__ = f"{function.__name__}_{stamp}"
-        return jit(function, **options)
+        return module.jit(function, **options)
 
     return decorate
 
@@ -60,21 +58,13 @@ class RowBlocks:
                 if kind.__module__.rpartition(".")[0] != home:
                     raise ValueError(f"{name}: row blocks need the folder solvers/rows beside the "
                                      f"file of {kind.__name__}")  # fmt: skip
-                fit = import_module(f".{FITS[kind.__name__]}", __package__).fit
-                return fit(model, self, *args)
-        if name in REGRESSORS:
-            raise ValueError(f"{name}: row blocks are for two classes; call fit(X, y)")
-        raise ValueError(f"{name} needs more than sums over rows; row blocks are for {[*FITS]}")
+                module = import_module(f".{FITS[kind.__name__]}", __package__)
+                return module.fit(model, self, *args)
+        raise ValueError(f"{name}: call fit(X, y); row blocks are for two classes and {[*FITS]}")
 
     def grower(self, *args):
         """Return a grower of trees on these rows."""
         return import_module(".trees", __package__).LevelwiseGrower(self, *args)
-
-    def log_position(self):
-        """Return the position in the log of changes, for `compact_log`; None without a log."""
-
-    def compact_log(self, position, function, *args):
-        """Replace the changes logged since a position by one call with the same effect."""
 
 
 class RowBlock:
@@ -100,12 +90,10 @@ class ThreadBlocks(RowBlocks):
 
     def __init__(self, X, target, weight, threads=1):
         ends = np.linspace(0, len(X), threads + 1).astype(int).tolist()
-        places = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        self.shape, self._pool = X.shape, ThreadPoolExecutor(max(threads - 1, 1))
         self.blocks = [
-            RowBlock(X[at], at.start, target=target[at], weight=weight[at]) for at in places
+            RowBlock(X[a:b], a, target=target[a:b], weight=weight[a:b]) for a, b in pairwise(ends)
         ]
-        self.shape = X.shape
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def map(self, function, *args, n_jobs=1, add=False):
         """List function(block, *args) of each block; the first block runs in this thread."""
@@ -118,5 +106,4 @@ class ThreadBlocks(RowBlocks):
         return self
 
     def __exit__(self, *error):
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._pool.shutdown()

@@ -31,28 +31,23 @@ def _set_targets(block, classes, factors):
     y = _Estimator()._check_y(block.y, len(block.X))
     is_high, given = y == classes[1], block.sample_weight
     target, weight = block.allocate("target", y.shape), block.allocate("weight", y.shape)
-    np.multiply(is_high, 2.0, out=target)
-    target -= 1.0
+    target[:] = np.where(is_high, 1.0, -1.0)
     weight[:] = 1.0 if given is None else given
-    if factors[0] != 1.0 or factors[1] != 1.0:
-        weight *= np.where(is_high, factors[1], factors[0])
+    weight *= np.where(is_high, factors[1], factors[0])
 
 
-def check_blocks(model, blocks, y, sample_weight, cost):
+def check_blocks(model, blocks, y, sample_weight):
     """Check row blocks of two classes; set their targets and weights, and the model's classes_.
 
-    cost : sentence on what the fit will read, printed if verbose
     Returns True if rows have weights of their own.
     """
     name, n_jobs, (n, d) = type(model).__name__, model._threads(), blocks.shape
     if y is not None or sample_weight is not None:
-        raise ValueError(
-            f"{name}: row blocks have their labels and weights with them; call fit(blocks), "
-            "without y and sample_weight"
-        )
+        hint = "call fit(blocks), without y and sample_weight"
+        raise ValueError(f"{name}: row blocks have their labels and weights with them; {hint}")
     if model.verbose:
-        size = f"{len(blocks)} blocks of {n:,} rows in all, X takes {8 * n * d:,} bytes"
-        print(f"{name}: {size}; {cost}")
+        size = f"{n:,} rows in all, X takes {8 * n * d:,} bytes"
+        print(f"{name}: {len(blocks)} blocks of {size}")
     blocks.clear()
     checked = blocks.map(_check_block, name, model._allow_nan, n_jobs=n_jobs)
     shapes, labels, totals, have_zeros = zip(*checked, strict=True)

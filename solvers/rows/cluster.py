@@ -74,8 +74,6 @@ def without_interrupts():
 
 
 # -- on a worker -----------------------------------------------------------------------------------
-
-
 def dask_setup(worker):
     """Ignore Ctrl-C; a local worker calls this when it starts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -112,13 +110,8 @@ def need_same(address, theirs, ours):
 
 
 # -- here ------------------------------------------------------------------------------------------
-
-
 class Workers:
-    """Workers of a cluster, counted every PULSE seconds.
-
-    threads : {address: number of threads}
-    """
+    """Workers of a cluster, {address: number of threads}, counted every PULSE seconds."""
 
     def __init__(self, client, where, advice):
         self.client, self.where, self.advice = client, where, advice
@@ -199,11 +192,8 @@ def connect(where):
 
 
 def _close(cluster, others):
-    """Close a local cluster and its processes, but not the `others`.
-
-    Dask fails to if a worker is just being restarted. Its processes are then killed, also one that
-    is still to come, and the rest of the cluster is closed.
-    """
+    """Close a local cluster; kill its processes, but not the `others`, if Dask fails to end them,
+    also one that is still to come."""
     import distributed
 
     try:

@@ -85,13 +85,10 @@ class BlockData:
     def block(self, start):
         """Return a new RowBlock of these rows; `start` rows come before them."""
         zeros = temporary_zeros if self.stored else np.zeros
-        arrays = {"y": self.y, "sample_weight": self.sample_weight, "data": self}
-        return RowBlock(self.X, start, zeros, **arrays)
+        return RowBlock(self.X, start, zeros, y=self.y, sample_weight=self.sample_weight, data=self)
 
 
 # -- blocks of this process ------------------------------------------------------------------------
-
-
 class LocalBlocks(RowBlocks):
     """Row blocks of this process.
 
@@ -110,8 +107,8 @@ class LocalBlocks(RowBlocks):
         self._set(data, [source.title for source in sources])
 
     def _set(self, data, titles):
-        infos, self.titles, self._pools = [each.info() for each in data], titles, {}
-        self.shape, starts, self.is_weighted = combine(titles, infos)
+        self.titles = titles
+        self.shape, starts, self.is_weighted = combine(titles, [each.info() for each in data])
         self._blocks = [each.block(start) for each, start in zip(data, starts, strict=True)]
 
     def map(self, function, *args, n_jobs=1, add=False):
@@ -119,9 +116,8 @@ class LocalBlocks(RowBlocks):
         threads = min(n_jobs if n_jobs and n_jobs > 0 else os.cpu_count(), len(self))
         if threads == 1:
             return [function(block, *args) for block in self._blocks]
-        if threads not in self._pools:
-            self._pools[threads] = ThreadPoolExecutor(threads)
-        return [*self._pools[threads].map(lambda block: function(block, *args), self._blocks)]
+        with ThreadPoolExecutor(threads) as pool:
+            return [*pool.map(lambda block: function(block, *args), self._blocks)]
 
     map_inplace = map
 
@@ -134,16 +130,9 @@ class LocalBlocks(RowBlocks):
 
     def __getitem__(self, chosen):
         """Return blocks of the same rows, for a slice; they share no attached array."""
-        new, chosen = copy.copy(self), as_slice(chosen)
+        new = copy.copy(self)
         new._set([block.data for block in self._blocks[chosen]], self.titles[chosen])
         return new
-
-
-def as_slice(chosen):
-    """Return `chosen`; raise TypeError if it is no slice."""
-    if not isinstance(chosen, slice):
-        raise TypeError(f"blocks are chosen by a slice, as blocks[:3], got {chosen!r}")
-    return chosen
 
 
 def combine(titles, infos):
@@ -167,8 +156,6 @@ def combine(titles, infos):
 
 
 # -- sources ---------------------------------------------------------------------------------------
-
-
 def check_arrays(title, X, y, weight=None):
     """Raise DataError unless these arrays, or their headers, are rows with labels."""
     if X is None or y is None:
@@ -203,9 +190,6 @@ class Source:
     title: str
     key: str = field(default_factory=lambda: uuid.uuid4().hex, kw_only=True)
 
-    def info(self):
-        """Return BlockInfo; None if the rows must be read first."""
-
 
 @dataclass
 class ArraySource(Source):
@@ -216,10 +200,6 @@ class ArraySource(Source):
     def open(self):
         X, y, weight = self.arrays
         return BlockData(np.ascontiguousarray(X, dtype=float), y, weight)
-
-    def info(self):
-        X, _, weight = self.arrays
-        return BlockInfo(*X.shape, weight is not None)
 
 
 def array_source(k, given):
@@ -256,11 +236,6 @@ class NpzSource(Source):
         X, y, weight = arrays
         labels, codes = np.unique(y, return_inverse=True)
         return BlockData(X, _store(codes.ravel()), weight, labels.astype(str).tolist(), stored=True)
-
-    def info(self):
-        """Return BlockInfo from the headers; None if the labels are needed."""
-        headers = None if self.coded else self._headers()
-        return headers and BlockInfo(*headers["X"].shape, headers["sample_weight"] is not None)
 
     def _headers(self):
         """Shape, dtype and offset of X, y and sample_weight by name, checked.
@@ -307,13 +282,11 @@ class TextSource(Source):
 
 def list_files(folder, suffixes):
     """List the data files of a directory in natural order: part2 before part10."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such directory; give one that holds data files")
     try:
-        paths = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+        paths = [path for path in Path(folder).iterdir() if not path.name.startswith((".", "_"))]
     except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror})") from None
+        hint = "give a directory that holds data files"
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); {hint}") from None
     if not paths:
         raise DataError(f"{folder}: holds no data files; they are .npz, CSV, TSV or LIBSVM files")
     kinds = {path: Path(path.name.lower().removesuffix(".gz")).suffix for path in sorted(paths)}
@@ -336,16 +309,12 @@ class ChunkSource(Source):
     """Rows of one chunk of a Dask array; `chunk` computes X, y and the weights."""
 
     chunk: object
-    known: BlockInfo
 
     def open(self):
         X, y, weight = self.chunk.compute()
         check_arrays(self.title, X, y, weight)
         weight = None if weight is None else _store(weight, float)
         return BlockData(_store(X, float), _store(y), weight, stored=True)
-
-    def info(self):
-        return self.known
 
 
 def chunk_sources(X, y, sample_weight):
@@ -368,7 +337,5 @@ def chunk_sources(X, y, sample_weight):
             columns.append([None] * len(sizes))
         else:
             columns.append(np.split(np.asarray(given), np.cumsum(sizes)[:-1]))
-    infos = [BlockInfo(n, X.shape[1], sample_weight is not None) for n in sizes]
     chunks = map(dask.delayed(tuple), zip(X.to_delayed().ravel(), *columns, strict=True))
-    pairs = enumerate(zip(chunks, infos, strict=True))
-    return [ChunkSource(f"chunk {k}", chunk, info) for k, (chunk, info) in pairs]
+    return [ChunkSource(f"chunk {k}", chunk) for k, chunk in enumerate(chunks)]

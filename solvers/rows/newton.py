@@ -1,7 +1,4 @@
-"""One linear member of solvers/exrm.py on row blocks: threads, files, other machines.
-
-Newton's method on weights and bias together, `_BlockNewton`, needs sums over rows only.
-"""
+"""One linear member of solvers/exrm.py on row blocks: Newton's method on weights and bias."""
 
 import math
 from functools import partial
@@ -33,51 +30,16 @@ class _Hinge(NamedTuple):
     width: float
 
 
-class _PassArgs(NamedTuple):
-    """Arguments of one pass over a block:
-
-    (1) outputs += taken * moves; (2) if renew > 0, multipliers = slopes of the envelope of width
-    renew; (3) moves = (x - centre).w + b, or 0 if w is empty.
-    """
-
-    centre: np.ndarray
-    w: np.ndarray
-    b: float
-    taken: float
-    renew: float
-
-
-class _RowState(NamedTuple):
-    """Per-row arrays of a block (n,): outputs, their last moves, multipliers divided by the cost
-    (p < 2, else empty), targets, weights."""
-
-    outputs: np.ndarray
-    moves: np.ndarray
-    multiplier_ratio: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-
-
-class _BlockWarmStart(NamedTuple):
-    """Start of Newton's method: W (1, d), bias b (1,) of columns minus the centre, their Hessian
-    (d + 1, d + 1) or None, and the width of the envelope."""
-
-    W: np.ndarray
-    b: np.ndarray
-    augmented_hessian: np.ndarray | None
-    width: float
-
-
 def _solve_blocks(blocks, sample, hinge, beta, tol, monitor, n_jobs=1):
     """Solve for one member on row blocks: on nested subsamples of `sample`, then on all rows.
 
-    sample : X, y and weight of some rows, in memory
+    sample : X, y and weight of some rows, in memory; their mean is subtracted from the columns
     Returns W, b, objective and residual. Only sums over rows leave a block.
     """
     (n, d), (X, y, weight) = blocks.shape, sample
-    centre = X.mean(0)  # It only keeps numbers small.
+    centre = X.mean(0)
     width = exrm.ENVELOPE_MAX if hinge.p < 2 else 0.0
-    start = _BlockWarmStart(np.zeros((1, d)), np.zeros(1), None, width)
+    start = np.zeros((1, d)), np.zeros(1), None, width
     enough = max(tol, exrm.SUBSAMPLE_TOL if hinge.p >= 2 else exrm.SUBSAMPLE_TOL_ENVELOPE)
     for size in exrm._subsample_sizes(len(X), d)[::-1] if monitor.max_iter > 1 else ():
         rows = exrm._subsample_rows(len(X), size) if size < len(X) else slice(None)
@@ -87,7 +49,7 @@ def _solve_blocks(blocks, sample, hinge, beta, tol, monitor, n_jobs=1):
             run = _BlockNewton(subsample, scaled, beta, centre, start)
             W, b, _ = run.solve(enough, exrm.SUBSAMPLE_STEPS, partial(monitor, rows=size))
             hessian = run.fresh_hessian() if hinge.p >= 2 else None
-            start = _BlockWarmStart(W, b, hessian, run.width)
+            start = W, b, hessian, run.width
 
     run = _BlockNewton(blocks, hinge, beta, centre, start, n_jobs)
     W, b, dual = run.solve((1.0 - 2.0 * exrm.ROUNDING_FRACTION) * tol, exrm.NEWTON_STEPS, monitor)
@@ -101,6 +63,9 @@ class _BlockNewton(_Newton):
     An iteration costs one pass over X. It gives the outputs' moves, and at the full step loss,
     gradient and Hessian. A second pass follows if the step was too long, the multipliers change,
     or a Hessian of an earlier iterate has become too old.
+
+    start : W (1, d), bias b (1,) of columns minus the centre, their Hessian (d + 1, d + 1) or None,
+        and the width of the envelope
     """
 
     multipliers_apart = True
@@ -118,18 +83,16 @@ class _BlockNewton(_Newton):
         self.pass_over_rows(self.W[0], self.b[0])
 
     def pass_over_rows(self, w=None, b=0.0, renew=0.0):
-        """Run one pass over X, see _PassArgs.
+        """Run one pass over X, see `_pass_rows`; outputs move by w and b, if given.
 
         Sets the loss, neg_loss_grad (d + 1,) in weights and bias, their sums by class and, if fresh
         or p < 2, augmented_hessian.
         """
         d = self.middle.size
-        args = _PassArgs(self.middle, np.empty(0) if w is None else w, b, self.taken, renew)
+        args = self.middle, np.empty(0) if w is None else w, b, self.taken, renew
         self.is_fresh = self.is_fresh or self.p < 2
-        hinge = self.hinge._replace(width=self.width)
-        results = self.blocks.map_inplace(
-            _block_pass, args, hinge, self.is_fresh, n_jobs=self.n_jobs
-        )
+        args = _block_pass, args, self.hinge._replace(width=self.width), self.is_fresh
+        results = self.blocks.map_inplace(*args, n_jobs=self.n_jobs)
         self.sums = sum(sums for sums, _ in results)
         self.neg_loss_grad, self.loss = self.sums[:, : d + 1].sum(0), self.sums[:, d + 2].sum()
         if self.is_fresh:
@@ -267,9 +230,10 @@ def _allocate_state(block, p):
 
 
 def _row_state(block):
-    """Per-row arrays of the block as plain arrays."""
+    """Outputs, their last moves, multipliers divided by the cost (empty if p >= 2), targets and
+    weights of the rows, plain arrays (n,)."""
     names = "outputs", "moves", "multiplier_ratio", "target", "weight"
-    return _RowState(*(np.asarray(getattr(block, name)) for name in names))
+    return tuple(np.asarray(getattr(block, name)) for name in names)
 
 
 def _block_pass(block, args, hinge, with_hessian):
@@ -284,9 +248,9 @@ def _block_pass(block, args, hinge, with_hessian):
     for start in range(0, n, size):
         at = slice(start, start + size)
         X = whole[at]
-        _pass_rows(X, _RowState(*(each[at] for each in state)), args, hinge, sums, curvature)
+        _pass_rows(X, tuple(each[at] for each in state), args, hinge, sums, curvature)
         if with_hessian:
-            k, _ = exrm._weighted_rows(X, args.centre, curvature[: len(X)], 0, rows)
+            k, _ = exrm._weighted_rows(X, args[0], curvature[: len(X)], 0, rows)
             with np.errstate(all="ignore"):  # A thread does not inherit the state of fit's.
                 hessian += rows[:k].T @ rows[:k]
     return sums, hessian
@@ -294,10 +258,12 @@ def _block_pass(block, args, hinge, with_hessian):
 
 @jit(nogil=True, fastmath=LANES)
 def _pass_rows(X, state, args, hinge, sums, curvature):
-    """Move the outputs of rows X (n, d), see _PassArgs, and add to sums (2, d + 3), a row per
-    class: y * slope * (x - centre, 1), the terms of the conjugates, and the losses.
+    """Move the outputs of rows X (n, d), and add to sums (2, d + 3), a row per class: y * slope *
+    (x - centre, 1), the terms of the conjugates, and the losses.
 
-    Overwrites outputs, moves, multiplier_ratio, and curvature (n,) unless it is empty.
+    (1) outputs += taken * moves; (2) if renew > 0, multipliers = slopes of the envelope of width
+    renew; (3) moves = (x - centre).w + b, or 0 if w is empty. Overwrites curvature (n,) unless it
+    is empty.
     """
     outputs, moves, multiplier_ratio, y, weight = state
     centre, w, b, taken, renew = args
@@ -440,11 +406,9 @@ def fit(model, blocks, y, sample_weight, monitor):
     name, jobs, n = type(model).__name__, model._threads(), blocks.shape[0]
     for param, value in {"sampling": None, "kernel": "linear", "solver": "auto"}.items():
         if getattr(model, param) != value:
-            raise ValueError(
-                f"{name}: on row blocks {param} must be {value!r}, got {getattr(model, param)!r}; "
-                f"pass X and y as arrays for other values"
-            )
-    check_blocks(model, blocks, y, sample_weight, "an iteration reads it once or twice")
+            got = f"got {getattr(model, param)!r}; pass X and y as arrays for other values"
+            raise ValueError(f"{name}: on row blocks {param} must be {value!r}, {got}")
+    check_blocks(model, blocks, y, sample_weight)
     X, y, weight = sample = _sample(blocks, jobs)
     hinge = _Hinge(model.lam / model.n_estimators, float(model.p), 0.0)
     beta = model.beta / model.n_estimators

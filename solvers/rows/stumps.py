@@ -115,11 +115,11 @@ def _block_gram_rows(block, n_cuts, j, above):
     return np.array([_block_products(block, n_cuts, None, False, k, bool(up)) for k, up in voters])
 
 
-def _block_margins(block, table):
+def _block_margins(block, table, rows=slice(None)):
     """Margins of the rows, a new array."""
-    out = np.empty(block.target.size)
-    _stump_sum(block.bins, table, out)
-    out *= block.target
+    out = np.empty(block.target[rows].size)
+    _stump_sum(block.bins[rows], table, out)
+    out *= block.target[rows]
     return out
 
 
@@ -128,9 +128,7 @@ def _moment_sums(block, table):
     first = second = 0.0
     for at in range(0, block.target.size, MARGIN_ROWS):
         rows = slice(at, at + MARGIN_ROWS)
-        g = np.empty(block.target[rows].size)
-        _stump_sum(block.bins[rows], table, g)
-        g *= block.target[rows]
+        g = _block_margins(block, table, rows)
         first += block.weight[rows] @ g
         second += block.weight[rows] @ g**2
     return first, second
@@ -139,17 +137,12 @@ def _moment_sums(block, table):
 # -- fit ------------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Return the pool of stumps on row blocks; raise ValueError first if the method needs more."""
-    name, (n, d) = type(model).__name__, blocks.shape
+    name = type(model).__name__
     if model._row_variables:
-        raise ValueError(
-            f"{name} does not take row blocks: its program has a variable for each row; take "
-            "CqBoost, MDBoost or MinCq, or pass X and y as arrays"
-        )
+        hint = "take CqBoost, MDBoost or MinCq, or pass X and y as arrays"
+        raise ValueError(f"{name} does not take row blocks: it has a variable for each row; {hint}")
     if model.voters != "stumps":
-        raise ValueError(
-            f"{name}: on row blocks voters must be 'stumps', got {model.voters!r}; pass X and y as "
-            "arrays for other voters"
-        )
-    cost = f"it is read 3 times, then {model._passes} over up to {n * (d + 8):,} bytes"
-    check_blocks(model, blocks, y, sample_weight, cost)
+        got = f"got {model.voters!r}; pass X and y as arrays for other voters"
+        raise ValueError(f"{name}: on row blocks voters must be 'stumps', {got}")
+    check_blocks(model, blocks, y, sample_weight)
     return BlockStumps(blocks, model.n_thresholds, model._threads())

@@ -1,7 +1,7 @@
 """Boosted trees of gradient_boosting.py and adaboost_nc.py on row blocks, level by level."""
 
 import math
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -14,7 +14,6 @@ jit = kernels_on(gb)
 
 ROWS_AHEAD = 2048  # Rows routed before those in a histogram are added; they stay in cache.
 BATCH = 2**25  # Bytes of the histograms of one pass over the rows, at most.
-MIN_PAIRS_PER_THREAD = 4  # Pairs of nodes that pay for another thread.
 ALL_LEFT = 256  # Above every bin: a node without split sends its rows to itself.
 
 
@@ -30,11 +29,7 @@ def _route_and_add(X_binned, grad_hess, node, split_table, table, l2, hist):
     """
     n, d = X_binned.shape
     if split_table.shape[0] == 1:
-        for i in range(n):
-            node[i] = 0
-            for j in range(d):
-                _add(hist[0, j, X_binned[i, j]], grad_hess[i, 0], grad_hess[i, 1], l2)
-        return
+        node[:] = 0
     for k in range(split_table.shape[0]):
         for c in range(table.shape[1]):
             new = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
@@ -52,17 +47,6 @@ def _route_and_add(X_binned, grad_hess, node, split_table, table, l2, hist):
             g, h, sums = grad_hess[i, 0], grad_hess[i, 1], hist[split_table[node[i], 4]]
             for j in range(d):
                 _add(sums[j, X_binned[i, j]], g, h, l2)
-
-
-@jit(nogil=True)
-def _walk(X_binned, node, split_table):
-    """Route each row from the root to its leaf by all splits; overwrites node (n,)."""
-    for i in range(node.size):
-        k = 0
-        while split_table[k, 1] < ALL_LEFT:
-            c = X_binned[i, split_table[k, 0]]
-            k = split_table[k, 3] + 1 - ((c <= split_table[k, 1]) | (c == split_table[k, 2]))
-        node[i] = k
 
 
 @jit
@@ -115,7 +99,7 @@ def _make_level(nodes, n_nodes, opened, free, data, params, split_table, pairs):
     return n_nodes, n_pairs, n_free
 
 
-@jit(nogil=True)
+@jit
 def _find_pairs(data, params, nodes, pairs, hist, store, space, min_gain):
     """Find the best splits of pairs of siblings; a node becomes a leaf if its gain is too small.
 
@@ -178,11 +162,6 @@ def _block_histograms(block, split_table, l2, shape, fill=None):
     return hist
 
 
-def _walk_block(block, split_table):
-    """Route the rows of a block to their leaves: the effect of all passes of a tree."""
-    _walk(block.X_binned, block.node, split_table)
-
-
 def _threshold_sample(block, n, weigh):
     """Rows of the block that place thresholds, their weights, and True for each column with
     missing values. Reads X."""
@@ -238,9 +217,8 @@ class LevelwiseGrower(TreeGrower):
         count_bits = n.bit_length()
         self.full = 2.0 ** (gb.SUM_BITS - count_bits)
         none = np.empty((0, d), dtype=np.uint8)
-        self.data = BinnedData(
-            none, np.asfortranarray(none), n_bins, np.empty((0, 2), np.int64), count_bits
-        )
+        empty = none, np.asfortranarray(none), n_bins, np.empty((0, 2), np.int64)
+        self.data = BinnedData(*empty, count_bits)
         self.params = params._replace(
             max_depth=n if params.max_depth is None else min(params.max_depth, n),
             max_leaves=params.max_leaves or 0, n_drawn=d,
@@ -256,7 +234,7 @@ class LevelwiseGrower(TreeGrower):
 
         fill : function that sets grad_hess of a block, and its further arguments
         """
-        position, nodes = self.blocks.log_position(), np.zeros(63, dtype=gb.GROWING)
+        nodes = np.zeros(63, dtype=gb.GROWING)
         split_table = np.array([[0, ALL_LEFT, -1, 0, 0]], dtype=np.int32)
         hist = self._send(split_table, 1, fill)
         _root(hist[0], self.data.count_bits, tuple(self.params), nodes)
@@ -264,7 +242,8 @@ class LevelwiseGrower(TreeGrower):
         self.free = np.arange(1, len(self.store))
         pairs, n_nodes, opened = np.array([[0, -1, 0]]), 1, []
         while True:
-            self._find(nodes, pairs, hist, min_gain)
+            args = nodes, pairs, hist, self.store, self.space, min_gain
+            _find_pairs(tuple(self.data), tuple(self.params), *args)
             new = pairs[:, 1::-1].ravel()  # The larger one first, as depth first.
             new = new[new >= 0]
             is_leaf = nodes["is_leaf"][new] == 1
@@ -279,39 +258,12 @@ class LevelwiseGrower(TreeGrower):
             n_nodes, pairs, split_table = self._open(nodes, n_nodes, chosen, split_table)
             hist = self._send(split_table, len(pairs))
         nodes["is_leaf"][opened] = 1  # The limit of leaves is reached: open nodes are leaves.
-        self.blocks.compact_log(position, _walk_block, self._split_table(nodes[:n_nodes]))
         return self._in_order(nodes[:n_nodes])
-
-    def _split_table(self, nodes):
-        """Split table (nodes, 5) of a whole tree, for `_walk`."""
-        inner, split_table = nodes["is_leaf"] == 0, np.zeros((len(nodes), 5), dtype=np.int32)
-        n_bins = self.data.n_bins_non_missing[nodes["feature"]]
-        split_table[:, 0] = nodes["feature"]
-        split_table[:, 1] = np.where(inner, nodes["split_bin"], ALL_LEFT)
-        split_table[:, 2] = np.where(nodes["missing_left"] == 1, n_bins, -1)
-        split_table[:, 3] = nodes["child"]
-        return split_table
 
     def _send(self, split_table, slots, fill=None):
         """Make one pass over all rows; return the histograms of all blocks together."""
         args = _block_histograms, split_table, self.params.l2, (slots, *self.shape), fill
-        first, *others = self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True)
-        for hist in others:
-            first += hist
-        return first
-
-    def _find(self, nodes, pairs, hist, min_gain):
-        """Find the splits of new nodes, on the threads of the blocks."""
-        args = tuple(self.data), tuple(self.params), nodes
-        more = hist, self.store, self.space, min_gain
-        pool, count = getattr(self.blocks, "_pool", None), 1
-        if pool is not None:
-            count = max(1, min(len(self.blocks.blocks), len(pairs) // MIN_PAIRS_PER_THREAD))
-        others = [pairs[a::count] for a in range(1, count)]
-        jobs = [pool.submit(_find_pairs, *args, own, *more) for own in others]
-        _find_pairs(*args, pairs[::count], *more)
-        for job in jobs:
-            job.result()
+        return reduce(np.add, self.blocks.map_inplace(*args, n_jobs=self.n_jobs, add=True))
 
     def _choose(self, nodes, opened):
         """Pop the nodes to split next: the last most_open ones; the one of highest gain if the
@@ -362,16 +314,13 @@ class LevelwiseGrower(TreeGrower):
 # -- fits ---------------------------------------------------------------------------------------
 def fit(model, blocks, y, sample_weight):
     """Fit GradientBoosting or AdaBoostNC to row blocks; return the model."""
-    name, required, (n, d) = type(model).__name__, model._required_setting(), blocks.shape
+    name, required = type(model).__name__, model._required_setting()
     has_gradients = hasattr(model, "learning_rate")
     if has_gradients and model.max_features not in (None, 1.0):
         required = required or "max_features=1.0"
     if required:
         raise ValueError(f"{name}: row blocks support sums over rows only; set {required}")
-    depth = 1 if model.base == "stump" else model.max_depth or "some"
-    passes, size = (2, n * (d + 60)) if has_gradients else (3, n * (d + 44))
-    cost = f"it is read 3 times, then a tree takes {depth} + {passes} passes over up to {size:,}"
-    is_weighted = check_blocks(model, blocks, y, sample_weight, f"{cost} bytes")
+    is_weighted = check_blocks(model, blocks, y, sample_weight)
     rng = np.random.default_rng(model._seed())
     args = [model._check_features()] if has_gradients else []
     return model._boost(blocks, *args, is_weighted, rng)
