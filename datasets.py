@@ -59,14 +59,13 @@ def load(
     label : name or number (from 0; negative from the end) of the label column; a name wins over a
         number. None: the column called label, class, target or y, else the last one.
     positive : positive class; if there are more than two, the others are merged into "rest".
-    schema : `schema` of the training set; the columns are encoded as there. They are found
-        by name if the header has them, else by position; the label may be absent.
+    schema : `schema` of the training set, by which the columns are encoded. They are found by name
+        if the header has them, else by position; the label may be absent.
     drop : names or numbers, as of `label`, of columns to leave out. With a schema, the columns
         dropped in training have to be repeated only if the file has no header.
-    encoding : encoding of a text file; a byte order mark of UTF-8 is skipped.
-    decimal : decimal mark in a table, "." or ",".
+    encoding, decimal : encoding of a text file; decimal mark in a table, "." or ",".
     delimiter : column separator of a table; a blank stands for any run of blanks and tabs. None:
-        tab, semicolon, comma, bar or blank, whichever fits the first lines.
+        tab, semicolon, comma, bar or blank, by the first lines.
     """
     if schema is not None:
         check_schema(schema)
@@ -81,18 +80,18 @@ def load(
         generated = _generated(base)
         table = _array_table(base, generated.X, generated.y)
     elif known := _aliases().get(base.lower()):
-        name = known
-        _check_builtin(path, known)
+        name, row = known, _index()[known]
+        with _reading(path), gzip.open(path) as file:
+            if hashlib.sha256(file.read()).hexdigest() != row["sha256_of_csv"]:
+                raise DataError(f"{path}: checksum differs from INDEX.csv; restore the file")
         table = _open(_File(path, delimiter=","), label, schema, drop)
-        table.categorical = _index()[known]["categorical_columns"]
+        table.categorical = row["categorical_columns"]
     else:
         name = _stem(path)
         table = _open(_File(path, **reading), label, schema, drop)
-    if rule:
-        name = f"{name}:{'-vs-'.join(rule)}"
-    data = _dataset(table, name, label, positive, schema, drop, rule)
-    dropped = [table.names[j] for j in sorted(table.dropped)]
-    return replace(data, reading={"drop": dropped, **reading})
+    data = _dataset(table, label, positive, schema, drop, rule)
+    name = f"{name}:{'-vs-'.join(rule)}" if rule else name
+    return replace(data, name=name, reading=data.reading | reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,15 +99,13 @@ class Dataset:
     """A table ready for a solver.
 
     X : float64 (n, d), C-contiguous; NaN where a number is missing.
-    y : int64 (n,) codes into `classes`. With a schema: -1 in rows without a label, and None if no
-        row has one.
+    y : int64 (n,) codes into `classes`. With a schema: -1 without a label; None if no row has one.
     feature_names : one per column of X; an indicator column is called column=level.
     classes : class names; the last of two is the positive class.
     notes : lines for the user: guesses, missing cells, merged classes.
     schema : JSON-able; name, kind (number, category or label) and levels of each column of the
         file; that of the label also has members, the labels of each class.
-    reading : JSON-able options of `load`. load(path, schema=data.schema, **data.reading) reads a
-        new file in the same form.
+    reading : JSON-able options; load(path, schema=data.schema, **data.reading) reads a new file.
     """
 
     X: np.ndarray
@@ -118,7 +115,7 @@ class Dataset:
     classes: list[str]
     notes: list[str]
     schema: list[dict]
-    reading: dict = field(default_factory=dict)
+    reading: dict
 
 
 # -- names and paths -------------------------------------------------------------------------------
@@ -240,11 +237,7 @@ def _short(text, limit=100):
 # -- opening files ---------------------------------------------------------------------------------
 
 SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
-NOT_TABLES = {  # How files begin that are often taken for tables.
-    "JSON": r"\{|\[\s*[\[{\"]|\[$",
-    "HTML or XML": r"<[!?a-zA-Z]",
-    "ARFF": r"(?i)@relation\b",
-}
+NOT_A_TABLE = re.compile(r"\{|\[\s*[\[{\"]|\[$|<[!?a-zA-Z]|@relation\b", re.I)  # JSON, XML, ARFF
 MAX_CELLS = 2**30  # 8 GiB of float64; beyond lies a wrong index or an identifier column.
 MAX_COLUMNS = 2**20  # Each has a name and a kind; wider tables are sparse.
 
@@ -262,10 +255,10 @@ class _File(NamedTuple):
 class _Table:
     """Opened table: the column names at once, the cells after `read`.
 
-    A column is a float array, or a list of texts; missing texts are MISSING_CELL. Dropped columns
-    may be empty. `source(text, dropped)` returns the columns, the line number of each row, and the
-    matrix whose columns are the float arrays; the columns in the set `text` are texts. `fixed`: the
-    format allows only numeric features, and `label`, if not None, is the only possible label.
+    A column is a float array, or a list of texts; missing texts are MISSING_CELL. `source(text,
+    dropped)` returns the columns, the line number of each row, and the matrix of the float arrays;
+    the columns in the set `text` are texts, those in `dropped` may be empty. `fixed`: the format
+    allows only numeric features, and `label`, if not None, is the only possible label.
     """
 
     where: str
@@ -286,18 +279,34 @@ class _Table:
     def read(self, text):
         self.columns, self.lines, self.matrix = self.source(text, self.dropped)
 
-    def select_rows(self, rows):
-        """Drop all rows except those in the list `rows`."""
-        numbers = iter((matrix := self.matrix[rows]).T)
-        self.columns = [
-            next(numbers) if isinstance(column, np.ndarray) else [column[i] for i in rows if column]
-            for column in self.columns
-        ]
-        self.lines, self.matrix = np.asarray(self.lines)[rows], matrix
+    def drop_unlabelled(self, target):
+        """Drop the rows without a label; `target` is the number of the label column."""
+        rows = [row for row, text in enumerate(self.columns[target]) if text != MISSING_CELL]
+        if not rows:
+            raise self.error(target, "all labels are missing; choose another label column")
+        if missing := len(self.lines) - len(rows):
+            self.notes.append(f"rows without a label left out: {missing}")
+            self.lines, self.matrix = np.asarray(self.lines)[rows], self.matrix[rows]
+            numbers = iter(self.matrix.T)
+            for j, column in enumerate(self.columns):
+                is_number = isinstance(column, np.ndarray)
+                self.columns[j] = (
+                    next(numbers) if is_number else [column[i] for i in rows if column]
+                )
 
     def used(self):
         """Return the numbers of the columns that are not dropped."""
         return [j for j in range(len(self.names)) if j not in self.dropped]
+
+    def words(self, j):
+        """Return the set of texts in column j that are no numbers."""
+        texts = set(self.columns[j]) - {MISSING_CELL}
+        return {text for text in texts if _number(text, self.decimal) is None}
+
+    def wrong_cell(self, j, texts, problem):
+        """Return the error at the first cell of column j that is in `texts`."""
+        row, text = next(pair for pair in enumerate(self.columns[j]) if pair[1] in texts)
+        return self.error(j, f"{_short(text)!r} {problem}", row)
 
     def error(self, j, problem, row=None):
         place = "" if row is None else f", {self.unit} {self.lines[row]}"
@@ -313,18 +322,10 @@ def _check_reading(encoding, decimal, delimiter):
         raise DataError(f"load: --encoding must be {known}, got {encoding!r}") from None
     if decimal not in (".", ","):
         raise DataError(f"load: --decimal must be '.' or ',', got {decimal!r}")
-    good = r"[^\w\"\r\n\0.+-]|_"
-    if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(good, delimiter)):
-        known = "one character, no quote, digit, sign or point, such as ; or |"
+    mark = ";" if delimiter is None else delimiter
+    if mark == decimal or not re.fullmatch(r"[^\w\"\r\n\0.+-]|_", str(mark)):
+        known = "one character, no quote, digit, sign, point or decimal mark, such as ; or |"
         raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
-    if delimiter == decimal:
-        raise DataError("load: --decimal and --delimiter must differ, got ',' for both")
-
-
-def _check_builtin(path, name):
-    with _reading(path), gzip.open(path) as file:
-        if hashlib.sha256(file.read()).hexdigest() != _index()[name]["sha256_of_csv"]:
-            raise DataError(f"{path}: checksum differs from INDEX.csv; restore the file")
 
 
 def _open(file, label, schema, drop):
@@ -336,10 +337,9 @@ def _open(file, label, schema, drop):
     if not head:
         raise DataError(f"{path}: the file is empty")
     first = next((line.strip() for line in head if not line.startswith("#")), "")
-    for kind, beginning in NOT_TABLES.items():
-        if re.match(beginning, first):
-            hint = "give CSV, TSV, LIBSVM or .npz"
-            raise DataError(f"{path}: must be a table, got {kind}; {hint}")
+    if NOT_A_TABLE.match(first):
+        hint = "give CSV, TSV, LIBSVM or .npz"
+        raise DataError(f"{path}: must be a table, got JSON, XML or ARFF; {hint}")
     if _suffix(path) in SVM_SUFFIXES or (file.delimiter is None and SVM_LINE.fullmatch(first)):
         return _read_svm(file, schema, drop)
     if file.delimiter is None:
@@ -350,15 +350,12 @@ def _open(file, label, schema, drop):
 @contextmanager
 def _reading(path, encoding="utf-8"):
     """Turn the errors of reading a file into DataError."""
-    hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: truncated or corrupt gzip file ({error})") from None
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x}"
-        raise DataError(f"{path}: {byte} is not {encoding.upper()}; {hint}") from None
     except UnicodeError as error:
+        hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
         raise DataError(f"{path}: not {encoding.upper()} ({error}); {hint}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
@@ -467,9 +464,7 @@ def _has_header(rows, known, trained, decimal="."):
 
     One of these must hold:
     (a) it contains all feature names of the schema;
-    (b) its cells are distinct, and one of its texts is a known name that does not occur below: the
-        given label, a column to drop, a feature of the schema, or, without a schema, label, class,
-        target or y;
+    (b) its cells are distinct, and one of its texts is a known name that does not occur below;
     (c) it contains no number, and the cells below one of its texts are numbers;
     (d) it contains no number, its cells are distinct, none occurs again in its own column, and
         there is no schema.
@@ -529,9 +524,7 @@ def _csv_chunks(file, header, width, numeric, text):
         floats = {j: _floats(columns[j], file.decimal) for j in numeric}
         if others := {j for j, column in floats.items() if column is None}:
             raise _TextColumns(others)
-        values = np.empty((len(lines), len(numeric)))
-        for k, j in enumerate(numeric):
-            values[:, k] = floats[j]
+        values = np.ascontiguousarray(np.reshape([*floats.values()], (-1, len(lines))).T)
         yield np.array(lines), {j: _texts(columns[j]) for j in text}, values
 
 
@@ -549,7 +542,7 @@ def _fast_chunks(file, header, width, numeric, text):
         if header:
             rows, line, header = rows.partition("\n")[2], line + 1, False
         if rows:
-            texts, values = _parse_plain(rows, file, width, numeric, text)
+            texts, values = _parse_plain(rows, file, numeric, text)
             yield np.arange(line, line + len(values)), texts, values
 
 
@@ -577,7 +570,7 @@ def _plain_rows(file, width):
             line += text.count("\n")
 
 
-def _parse_plain(rows, file, width, numeric, text):
+def _parse_plain(rows, file, numeric, text):
     """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
 
     NumPy, without pandas, refuses missing cells, too.
@@ -773,11 +766,11 @@ BOUND = 1e150  # Larger numbers are refused, as by the methods: their squares ov
 IDENTIFIER_ROWS = 20  # In fewer rows, distinct whole numbers need not be identifiers.
 
 
-def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=None, labels=None):
+def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, labels=None):
     """Choose the columns, find their schema if none is given, encode features and labels.
 
-    A list `labels` is given for one of several files, in which classes may be absent: y are codes
-    into this list, which is extended by new labels.
+    An empty list `labels` is given for one of several files, in which classes may be absent: it is
+    filled with the labels, and y are codes into it.
     """
     trained = schema is not None
     table.dropped = {_find(table, column, optional=trained) for column in drop} - {None}
@@ -795,11 +788,10 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
     if labels is not None and target is None:
         raise DataError(f"{table.where}: has no labels, as the first file has; add their column")
     table.read(text if target is None else text | {target})
-    if len(table.lines) < (least := 1 if trained else 2):
-        counts = f"rows of data must be at least {least}, got {len(table.lines)}"
-        raise DataError(f"{table.where}: {counts}")
+    if (n := len(table.lines)) < (least := 1 if trained else 2):
+        raise DataError(f"{table.where}: rows of data must be at least {least}, got {n}")
     if not trained or labels is not None:
-        _drop_unlabelled(table, target)
+        table.drop_unlabelled(target)
     if not trained:
         kinds = [_feature_schema(table, j, j in text) for j in features]
         place = sum(j < target for j in features)
@@ -809,7 +801,8 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
     known = next(column for column in schema if column["kind"] == "label")
     X, feature_names = _encode(table, features, kinds, strict=labels is not None)
     if labels is not None:
-        y = _extend_labels(table.columns[target], labels)
+        labels += dict.fromkeys(column := table.columns[target])
+        y = _codes(column, {text: k for k, text in enumerate(labels)})
     else:
         y = None if target is None else _class_codes(table, target, known, rule)
     if y is not None and (others := y == OTHER).any():
@@ -822,7 +815,9 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
     if not trained and (likely := _identifiers(X, feature_names)):
         note = f"possible identifiers (distinct whole numbers): {_listing(likely)}"
         table.notes.append(f"{note}; --drop leaves them out")
-    return Dataset(X, y, name, feature_names, known["levels"], table.notes, schema)
+    reading = {"drop": [table.names[j] for j in sorted(table.dropped)]}
+    notes = table.notes
+    return Dataset(X, y, table.where, feature_names, known["levels"], notes, schema, reading)
 
 
 def _label_column(table, label):
@@ -831,9 +826,8 @@ def _label_column(table, label):
         return _find_label(table, table.names[table.label] if label is None else label)
     used = table.used()
     lower = {table.names[j].lower(): j for j in reversed(used)}
-    for name in LABEL_NAMES:
-        if name in lower:
-            return lower[name]
+    if known := [lower[name] for name in LABEL_NAMES if name in lower]:
+        return known[0]
     if not used:
         raise DataError(f"{table.where}: all columns are dropped; leave a label and a feature")
     table.notes.append(f"label: the last column, {table.names[used[-1]]!r}")
@@ -903,17 +897,6 @@ def _match(table, label, schema):
     return features, target
 
 
-def _drop_unlabelled(table, target):
-    """Drop the rows without a label."""
-    column = table.columns[target]
-    if missing := column.count(MISSING_CELL):
-        rows = [row for row, text in enumerate(column) if text != MISSING_CELL]
-        if not rows:
-            raise table.error(target, "all labels are missing; choose another label column")
-        table.select_rows(rows)
-        table.notes.append(f"rows without a label left out: {missing}")
-
-
 def _feature_schema(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories.
 
@@ -929,7 +912,7 @@ def _feature_schema(table, j, category):
     if not levels:
         raise table.error(j, f"all cells are missing; {hint}")
     if not category:
-        _check_mistyped(table, j, {text for text in levels if _number(text, table.decimal) is None})
+        _check_mistyped(table, j)
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
         raise table.error(j, f"{counts} look like an identifier; {hint}")
@@ -937,18 +920,17 @@ def _feature_schema(table, j, category):
     return {"name": name, "kind": "category", "levels": _ordered(levels) + missing}
 
 
-def _check_mistyped(table, j, texts):
-    """Raise DataError if `texts`, the cells that are not numbers, look like mistyped numbers."""
-    column = table.columns[j]
-    row = next(row for row, text in enumerate(column) if text in texts)
+def _check_mistyped(table, j):
+    """Raise DataError if the texts of a column look like mistyped numbers."""
+    column, words = table.columns[j], table.words(j)
     other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
     if table.decimal == ",":
         other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
-    if all(_number(text, other) is not None for text in texts):
-        raise table.error(j, f"{_short(column[row])!r} {advice}", row)
+    if all(_number(text, other) is not None for text in words):
+        raise table.wrong_cell(j, words, advice)
     given = len(column) - column.count(MISSING_CELL)
-    if given - sum(text in texts for text in column) >= NUMERIC_FRACTION * given:
-        raise table.error(j, f"{_short(column[row])!r} is not a number; correct it or write ?", row)
+    if given - sum(text in words for text in column) >= NUMERIC_FRACTION * given:
+        raise table.wrong_cell(j, words, "is not a number; correct it or write ?")
 
 
 def _encode(table, features, kinds, strict=False):
@@ -957,31 +939,31 @@ def _encode(table, features, kinds, strict=False):
     Texts that are not levels of the schema have no indicator; if strict, they are errors.
     """
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
-    widest, hint = max(zip(sizes, features, strict=True)), {}
-    if widest[0] > 1:
-        name = _short(table.names[widest[1]])
-        hint["hint"] = f"drop the column {name!r}, which has {widest[0]} levels, or merge these"
-    _check_size(table.where, n, sum(sizes), **hint)
-    numeric = [j for j, column in enumerate(table.columns) if isinstance(column, np.ndarray)]
-    given = features == numeric
+    most, widest = max(zip(sizes, features, strict=True))
+    hint = f"use fewer rows; column {_short(table.names[widest])!r} has {most} levels"
+    _check_size(table.where, n, sum(sizes), *([hint] if most > 1 else []))
+    is_number = [isinstance(column, np.ndarray) for column in table.columns]
+    given = features == [*np.flatnonzero(is_number)]
     X = table.matrix if given else np.zeros((n, sum(sizes)))
     names, unseen = [], 0
     for j, kind in zip(features, kinds, strict=True):
         column, k = table.columns[j], len(names)
         if kind["kind"] == "number":
+            if not is_number[j]:
+                raise table.wrong_cell(j, table.words(j), "is not a number")
             if not given:
-                X[:, k] = _numbers(table, j)
+                X[:, k] = column
             names.append(kind["name"])
-        elif isinstance(column, np.ndarray):
+        elif is_number[j]:
             raise table.error(j, "is categorical in the training set; give a CSV file")
         else:
             position = {level: i for i, level in enumerate(kind["levels"], k)}
             at = np.array([position.get(text, -1) for text in column])
             X[at >= 0, at[at >= 0]] = 1.0
             if strict and (at < 0).any():
-                wrong = f"{_short(column[row := int(at.argmin())])!r} is not in the first file"
-                known = f"which has {_listing(kind['levels'])}; all levels must occur there"
-                raise table.error(j, f"{wrong}, {known}", row)
+                known = f"{_listing(kind['levels'])}; all levels must occur there"
+                new = set(column) - {*kind["levels"]}
+                raise table.wrong_cell(j, new, f"is not in the first file, which has {known}")
             unseen += (at < 0).sum()
             names += [f"{kind['name']}={level}" for level in kind["levels"]]
     if (large := (X >= BOUND) | (X <= -BOUND)).any():
@@ -992,19 +974,9 @@ def _encode(table, features, kinds, strict=False):
     if unseen:
         table.notes.append(f"categories not seen in training: {unseen} cells; no indicator is set")
     if levels := [len(kind["levels"]) for kind in kinds if kind["levels"]]:
-        counts = f"{len(levels)}, as {sum(levels)} indicator columns"
-        table.notes.append(f"categorical columns: {counts}")
+        note = f"categorical columns: {len(levels)}, as {sum(levels)} indicator columns"
+        table.notes.append(note)
     return X, names
-
-
-def _numbers(table, j):
-    """Return a column of numbers and missing cells; DataError if it has texts."""
-    column = table.columns[j]
-    if not isinstance(column, np.ndarray):
-        wrong = (text != MISSING_CELL and _number(text, table.decimal) is None for text in column)
-        row = [*wrong].index(True)
-        raise table.error(j, f"{_short(column[row])!r} is not a number", row)
-    return column
 
 
 def _identifiers(X, names):
@@ -1027,11 +999,11 @@ def check_schema(schema):
         return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
     def valid(name, kind, levels, members=()):
-        least, most = {"number": (0, 0), "category": (1, np.inf), "label": (2, np.inf)}[kind]
-        is_valid = texts([name]) and texts(levels) and least <= len(levels) <= most
-        is_valid = is_valid and len(set(levels)) == len(levels)
-        is_valid = is_valid and len(members) == (len(levels) if kind == "label" else 0)
-        return is_valid and all(texts(labels) and labels for labels in members)
+        least = {"number": 0, "category": 1, "label": 2}[kind]
+        counts = len(levels) >= least and (kind != "number" or not levels)
+        counts = counts and len(members) == (len(levels) if kind == "label" else 0)
+        named = texts([name]) and texts(levels) and len(set(levels)) == len(levels)
+        return counts and named and all(texts(labels) and labels for labels in members)
 
     try:
         kinds = [column["kind"] for column in schema if valid(**column)]
@@ -1041,7 +1013,7 @@ def check_schema(schema):
         whole = False
     if not whole:
         raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
-    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
+    classes = schema[kinds.index("label")]["levels"]
     return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
 
 
@@ -1053,24 +1025,30 @@ UNLABELLED, OTHER = -1, -2  # codes of a row without a label, and of one that a 
 
 
 def _label_schema(table, j, rule, positive):
-    """Return the schema of the label column: the classes, and the labels of each.
-
-    Classes are ordered by value if all are numbers, in shortest form (+1 and 1.0 are "1"), else
-    alphabetically; "-" precedes "+".
-    """
-    labels = set(table.columns[j])
-    if all(_number(text, table.decimal) is not None for text in labels):
-        labels = {_shortest(text, table.decimal) for text in labels}
-    groups = _regroup(table.where, {name: [name] for name in _ordered(labels)}, rule)
-    if positive is not None:
-        groups = _regroup(table.where, groups, (str(positive), "rest"))
+    """Return the schema of the label column: the classes, and the labels of each."""
+    _, groups = _group(table.where, table.columns[j], rule, positive, table.decimal)
     if problem := _class_problem(groups):
         raise table.error(j, problem)
     for name, members in groups.items():
         if len(members) > 1:
             table.notes.append(f"classes merged into {name!r}: {_listing(members)}")
-    members = list(groups.values())
-    return {"name": table.names[j], "kind": "label", "levels": list(groups), "members": members}
+    own = {"name": table.names[j], "kind": "label"}
+    return own | {"levels": [*groups], "members": [*groups.values()]}
+
+
+def _group(where, labels, rule, positive, decimal="."):
+    """Return {label: name} and {class: names}; the positive class comes last.
+
+    Classes are ordered by value if all are numbers, in shortest form (+1 and 1.0 are "1"), else
+    alphabetically; "-" precedes "+".
+    """
+    names = {label: label for label in labels}
+    if all(_number(label, decimal) is not None for label in names):
+        names = {label: _shortest(label, decimal) for label in names}
+    groups = _regroup(where, {name: [name] for name in _ordered({*names.values()})}, rule)
+    if positive is not None:
+        groups = _regroup(where, groups, (str(positive), "rest"))
+    return names, groups
 
 
 def _class_problem(groups):
@@ -1124,23 +1102,17 @@ def _class_codes(table, j, known, rule):
         table.notes.append(f"column {name!r} has no class of the training set; ignored")
         return None
     if unseen:
-        row = next(row for row, text in enumerate(column) if text in unseen)
-        wrong = f"{_short(column[row])!r} is not a class of the training set"
-        raise table.error(j, f"{wrong}: {_listing(known['levels'])}", row)
+        levels = _listing(known["levels"])
+        raise table.wrong_cell(j, unseen, f"is not a class of the training set: {levels}")
     if missing := column.count(MISSING_CELL):
         table.notes.append(f"rows without a label, not counted in errors: {missing}")
     code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
     code_of[MISSING_CELL] = UNLABELLED
-    return np.fromiter(map(code_of.__getitem__, column), np.int64, len(column))
+    return _codes(column, code_of)
 
 
-def _extend_labels(column, labels):
-    """Return codes (n,) of texts into the list `labels`; new texts are appended to it."""
-    codes = {label: k for k, label in enumerate(labels)}
-    for text in dict.fromkeys(column):
-        codes.setdefault(text, len(codes))
-    labels[:] = codes
-    return np.fromiter(map(codes.__getitem__, column), np.int64, len(column))
+def _codes(texts, code_of):
+    return np.fromiter(map(code_of.__getitem__, texts), np.int64, len(texts))
 
 
 def class_weights(text, classes) -> dict:
@@ -1177,19 +1149,11 @@ SCALES = {
 
 
 class Preprocess:
-    """Fill missing cells and scale columns, by statistics of the training rows only.
+    """Fill missing cells and scale columns as SCALES says, by statistics of the training rows only.
 
     A missing cell becomes the column's median (0 if it has no value at all); with keep_gaps it
-    stays missing. Then, with min, max, mean and standard deviation of the filled column:
-
-        none        x
-        minmax      2 (x - min) / (max - min) - 1
-        minmax01    (x - min) / (max - min)
-        standard    (x - mean) / std
-        tanh        tanh((x - mean) / std)
-
-    A column that is constant in the training rows, or spread less than 1e-150, becomes 0 (except
-    with none).
+    stays missing. A column that is constant in the training rows, or spread less than 1e-150,
+    becomes 0 (except with none).
 
     `fit` sets fill_, center_ and spread_, arrays (d,): the scaled value is (x - center_) / spread_,
     or 0 if spread_ is 0; and missing_, the number of missing cells in the training rows.
@@ -1330,12 +1294,9 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
 
     Blocks of a directory are out of core. An array of float64 in an .npz file without compression
     is mapped; anything else is converted once into unnamed files in the directory for temporary
-    files (TMPDIR), which are freed with the object. So are arrays that functions attach.
-    numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
-
-    The columns of text are those of the first file; y are codes into the attribute `classes`, the
-    classes of all files. Without codes this is None and y is as stored or given. `blocks[:5]` are
-    the first five.
+    files (TMPDIR), which are freed with the object. The columns of text are those of the first
+    file; y are codes into the attribute `classes`, the classes of all files. Without codes this is
+    None and y is as stored or given. `blocks[:5]` are the first five.
     """
     positive, notes = reading.get("positive"), []
     is_dask = hasattr(source, "dask") and hasattr(source, "rechunk")
@@ -1371,34 +1332,30 @@ def _common_labels(positive, infos, source):
     """
     if infos[0].labels is None:
         return None, None, None
-    names = {label: label for info in infos for label in info.labels or ()}
-    if all(_number(label) is not None for label in names):
-        names = {label: _shortest(label) for label in names}
-    groups = {name: [name] for name in _ordered({*names.values()})}
-    if positive is not None:
-        groups = _regroup(source.title, groups, (str(positive), "rest"))
+    labels = chain(*(info.labels or () for info in infos))
+    names, groups = _group(source.title, labels, None, positive)
     if problem := _class_problem(groups):
         raise DataError(f"{source.title} and the other files: {problem}")
     code = {name: k for k, members in enumerate(groups.values()) for name in members}
-    codes = {label: code[name] for label, name in names.items()}
-    members = [{} for _ in groups]
-    for label, k in codes.items():
-        members[k][_shortest(label)] = True
-    known = {"levels": [*groups], "members": [[*labels] for labels in members]}
-    schema = getattr(source, "schema", None)
-    if schema is None:
-        schema = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(infos[0].d)]
-        schema.append({"name": "label", "kind": "label"})
+    known = {"levels": [*groups], "members": [*groups.values()]}
+    columns = [*(f"x{j}" for j in range(infos[0].d)), "label"]
+    schema = getattr(source, "schema", None) or _schema(columns)
     schema = [column | known if column["kind"] == "label" else column for column in schema]
-    return [*groups], codes, schema
+    return [*groups], {label: code[name] for label, name in names.items()}, schema
+
+
+def _schema(names):
+    """Return the schema of columns of numbers; that called label is the label."""
+    label = {"name": "label", "kind": "label", "levels": [], "members": []}
+    number = {"kind": "number", "levels": []}
+    return [label if name == "label" else {"name": name, **number} for name in names]
 
 
 def _read_file(path, labels, label=None, schema=None, drop=(), **reading):
     """Load one of several text files; its y are codes into the list of labels, which is filled."""
     table = _open(_File(Path(path), **reading), label, schema, drop)
-    data = _dataset(table, _stem(Path(path)), label, schema=schema, drop=drop, labels=labels)
-    dropped = [table.names[j] for j in sorted(table.dropped)]
-    return replace(data, reading={"drop": dropped, **reading})
+    data = _dataset(table, label, schema=schema, drop=drop, labels=labels)
+    return replace(data, reading=data.reading | reading)
 
 
 def _file_sources(folder, coded, reading):
@@ -1427,8 +1384,7 @@ def _file_sources(folder, coded, reading):
 
 
 def _widest(paths, options, label, drop):
-    """Return a schema with the features of all files of LIBSVM text, None for tables; and the
-    columns to drop."""
+    """Return the schema of all files of LIBSVM text, None for tables; and the columns to drop."""
     spans = []
     for path in paths:
         table = _open(_File(path, **options), label, None, drop)
@@ -1441,13 +1397,7 @@ def _widest(paths, options, label, drop):
     names = ["label", *(f"x{j}" for j in range(min(spans), max(spans) + 1))]
     whole = _Table(str(paths[0]), names, None, label=0, fixed=True)
     dropped = [names[_find(whole, column)] for column in drop]
-    kinds = ["label", *["number"] * (len(names) - 1)]
-    schema = [
-        {"name": name, "kind": kind, "levels": []} | ({"members": []} if kind == "label" else {})
-        for name, kind in zip(names, kinds, strict=True)
-        if name not in dropped
-    ]
-    return schema, dropped
+    return _schema(name for name in names if name not in dropped), dropped
 
 
 # -- generators ------------------------------------------------------------------------------------
@@ -1464,7 +1414,7 @@ def two_gaussians(n=400, distance=2.0, seed=0) -> Dataset:
     y = np.arange(n) % 2
     X = np.random.default_rng(seed).standard_normal((n, 2)) + distance * (y[:, None] - 0.5)
     name = f"gaussians:{n}"
-    return _dataset(_array_table(name, X, y), name)
+    return _dataset(_array_table(name, X, y))
 
 
 def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
@@ -1483,7 +1433,7 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
     w /= np.sqrt((1 - common) * w @ w + common * w.sum() ** 2)
     y = (X @ w + noise * rng.standard_normal(n) > 0).astype(int)
     name = f"linear:{n}x{d}"
-    return _dataset(_array_table(name, X, y), name)
+    return _dataset(_array_table(name, X, y))
 
 
 def _generated(base):

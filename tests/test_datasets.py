@@ -459,14 +459,14 @@ SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
         ("a,label\n" + MANY.replace(",", "k,"), "column 'a': 200 texts in 200 rows look like an "),
         ('a,label\n"1,0\n2,1\n', "line 3: unexpected end of data; check the quotes"),
         ("x" * 200_000, "line 1: field larger than field limit .131072.; check the quotes, and"),
-        ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: must be a table, got JSON; give CSV"),
+        ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: must be a table, got JSON, XML"),
         ('[{"a": 1}]', "must be a table, got JSON"),
         ("[\n1,2\n]", "must be a table, got JSON"),
-        ("\n<!DOCTYPE html>\n<html>", "got HTML or XML"),
-        ("@RELATION iris\n@DATA\n1,2\n", "got ARFF"),
+        ("\n<!DOCTYPE html>\n<html>", "got JSON, XML or ARFF"),
+        ("@RELATION iris\n@DATA\n1,2\n", "XML or ARFF; give CSV, TSV"),
         ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes, like UTF-16; save it"),
-        ("a,label\n1,0\n2,1\n".encode("utf-16"), "byte 0xff is not UTF-8; save it as UTF-8"),
-        (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
+        ("a,label\n1,0\n2,1\n".encode("utf-16"), "not UTF-8 .*byte 0xff .*; save it as UTF-8"),
+        (b"a,label\n\xe9,0\nb,1\n", "not UTF-8 .*byte 0xe9"),
         *((f"0 1:1 2:5\n{line}\n", message) for line, message in SVM_ERRORS),
     ],
 )
@@ -519,7 +519,7 @@ def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
     np.savez(tmp_path / "wide.npz", X=np.ones((2, 16)), y=[0, 1])
     for path, message in [
         (write("a,b,c,label\n" + levels), "t.csv: 12 x 9 cells are too many for a dense table; "
-         "drop the column 'b', which has 6 levels, or merge these"),
+         "use fewer rows; column 'b' has 6 levels"),
         (write("1,2,0\n2,1,1\n" * 11, "long.csv"), "22 x 2 cells are too many.*; use fewer rows"),
         (write(wide + wide, "wide.csv"), "16 columns are too many for a dense table; use fewer"),
         (write("0 1:1\n1 9:1\n" * 3, "t.svm"), "6 x 9 cells are too many.*drop rare features"),
@@ -699,12 +699,12 @@ def test_encoding(write, encoding):
     assert same(data, load(write(text, "plain.csv")))
     assert same(load(path, schema=data.schema, **data.reading), data)
     if encoding in ("latin-1", "cp1252"):
-        with pytest.raises(DataError, match="byte 0xf6 is not UTF-8; .*--encoding cp1252"):
+        with pytest.raises(DataError, match="not UTF-8 .*byte 0xf6.*--encoding cp1252"):
             load(path)
     if encoding == "utf-8":
         with pytest.raises(DataError, match="not UTF-16 .*name its encoding, as in --encoding"):
             load(path, encoding="utf-16")
-        with pytest.raises(DataError, match="byte 0xc3 is not ASCII"):
+        with pytest.raises(DataError, match="not ASCII .*byte 0xc3"):
             load(path, encoding="ascii")
 
 
@@ -758,7 +758,7 @@ def test_guess_of_the_delimiter(write):
         ({"decimal": None}, "--decimal must be"),
         ({"delimiter": ",,"}, "--delimiter must be one character, no quote, digit.*got ',,'"),
         *(({"delimiter": mark}, "--delimiter must be") for mark in ["", *'1e-."\n', 3]),
-        ({"decimal": ",", "delimiter": ","}, "--decimal and --delimiter must differ, got ','"),
+        ({"decimal": ",", "delimiter": ","}, "point or decimal mark.*got ','"),
     ],
 )
 def test_wrong_options_of_reading(write, options, message):
