@@ -77,8 +77,9 @@ def load(
     base, rule = _split_rule(name_or_path)
     path, name = _path(base), base
     if path is None:
-        generated = _generated(base)
-        table = _array_table(base, generated.X, generated.y)
+        size, *shape = GENERATED.fullmatch(base).groups()
+        made = linear_problem(*map(int, shape)) if shape[0] else two_gaussians(int(size or 400))
+        table = _array_table(base, made.X, made.y)
     elif known := _aliases().get(base.lower()):
         name, row = known, _index()[known]
         with _reading(path), gzip.open(path) as file:
@@ -122,8 +123,7 @@ class Dataset:
 
 SVM_SUFFIXES = {".svm", ".libsvm", ".svmlight"}
 SUFFIXES = {".csv", ".tsv", ".txt", ".data", ".dat", ".npz"} | SVM_SUFFIXES
-GAUSSIANS = re.compile(r"gaussians(?::(\d{1,18}))?", re.I)
-LINEAR = re.compile(r"linear:(\d{1,18})x(\d{1,18})", re.I)
+GENERATED = re.compile(r"gaussians(?::(\d{1,18}))?|linear:(\d{1,18})x(\d{1,18})", re.I)
 RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
 
 
@@ -144,7 +144,7 @@ def _path(base):
     """Return the path of a set or a file; None for a generator."""
     if name := _aliases().get(base.lower()):
         return DATA / f"{name}.csv.gz"
-    if GAUSSIANS.fullmatch(base) or LINEAR.fullmatch(base):
+    if GENERATED.fullmatch(base):
         return None
     path = _extra_sets().get(base.lower(), Path(base))
     try:
@@ -202,9 +202,7 @@ def _aliases():
 def _extra_sets():
     """Map the stems, in lower case, of the data files in ENSOLVE_DATA to their paths."""
     folder = os.environ.get("ENSOLVE_DATA")
-    if folder and not os.path.isdir(folder):
-        raise DataError(f"ENSOLVE_DATA={folder}: no such directory; correct or unset it")
-    with _reading(folder):
+    with _reading(f"ENSOLVE_DATA={folder}"):
         paths = sorted(Path(folder).iterdir()) if folder else []
     return {_stem(path).lower(): path for path in paths if _suffix(path) in SUFFIXES}
 
@@ -253,7 +251,7 @@ class _File(NamedTuple):
 
 @dataclass
 class _Table:
-    """Opened table: the column names at once, the cells after `read`.
+    """Opened table: the column names at once, columns, lines and matrix after `source`.
 
     A column is a float array, or a list of texts; missing texts are MISSING_CELL. `source(text,
     dropped)` returns the columns, the line number of each row, and the matrix of the float arrays;
@@ -276,9 +274,6 @@ class _Table:
     lines: Sequence = ()
     matrix: np.ndarray | None = None
 
-    def read(self, text):
-        self.columns, self.lines, self.matrix = self.source(text, self.dropped)
-
     def drop_unlabelled(self, target):
         """Drop the rows without a label; `target` is the number of the label column."""
         rows = [row for row, text in enumerate(self.columns[target]) if text != MISSING_CELL]
@@ -289,10 +284,8 @@ class _Table:
             self.lines, self.matrix = np.asarray(self.lines)[rows], self.matrix[rows]
             numbers = iter(self.matrix.T)
             for j, column in enumerate(self.columns):
-                is_number = isinstance(column, np.ndarray)
-                self.columns[j] = (
-                    next(numbers) if is_number else [column[i] for i in rows if column]
-                )
+                texts = isinstance(column, list)
+                self.columns[j] = [column[i] for i in rows if column] if texts else next(numbers)
 
     def used(self):
         """Return the numbers of the columns that are not dropped."""
@@ -338,8 +331,7 @@ def _open(file, label, schema, drop):
         raise DataError(f"{path}: the file is empty")
     first = next((line.strip() for line in head if not line.startswith("#")), "")
     if NOT_A_TABLE.match(first):
-        hint = "give CSV, TSV, LIBSVM or .npz"
-        raise DataError(f"{path}: must be a table, got JSON, XML or ARFF; {hint}")
+        raise DataError(f"{path}: must be a table, got JSON, XML or ARFF; give CSV or .npz")
     if _suffix(path) in SVM_SUFFIXES or (file.delimiter is None and SVM_LINE.fullmatch(first)):
         return _read_svm(file, schema, drop)
     if file.delimiter is None:
@@ -381,10 +373,11 @@ def _lines(file) -> Iterator[str]:
             yield line
 
 
-def _check_size(where, n, d, hint="use fewer rows or columns"):
+def _check_size(where, n, d):
     """Raise DataError if a table (n, d) would be too large."""
     if d > MAX_COLUMNS or n * d > MAX_CELLS:
         size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
+        hint = "use fewer rows, columns or levels"
         raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
 
 
@@ -393,6 +386,8 @@ def _check_size(where, n, d, hint="use fewer rows or columns"):
 LABEL_NAMES = ("label", "class", "target", "y")
 HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000  # Limits of the rows that decide about a header.
 CHUNK_CELLS = 200_000  # Cells per chunk: enough for NumPy to be fast, few enough for the memory.
+CHUNK_CHARS = 2**22  # Characters per chunk of a table of at least FAST_BYTES.
+FAST_BYTES = 2**23  # Below, to import pandas takes longer than to read by the csv module.
 
 
 def _csv_reader(lines, delimiter, strict=True):
@@ -425,8 +420,7 @@ def _rows(file):
                 continue
             width = width or len(cells)
             if len(cells) != width:
-                place = f"{file.path}, line {reader.line_num}"
-                raise DataError(f"{place}: expected {width} cells, found {len(cells)}")
+                raise csv.Error(f"expected {width} cells, found {len(cells)}")
             _check_size(file.path, 1, width)
             yield reader.line_num, cells
     except csv.Error as error:
@@ -462,12 +456,9 @@ def _read_csv(file, label, schema, drop):
 def _has_header(rows, known, trained, decimal="."):
     """Return True if the first row is a header; `trained` are the features of the schema, if any.
 
-    One of these must hold:
-    (a) it contains all feature names of the schema;
-    (b) its cells are distinct, and one of its texts is a known name that does not occur below;
-    (c) it contains no number, and the cells below one of its texts are numbers;
-    (d) it contains no number, its cells are distinct, none occurs again in its own column, and
-        there is no schema.
+    It contains all features of the schema; or its cells are distinct, and a known name among them
+    does not occur below; or it contains no number, and the cells below one of its texts are
+    numbers, or, without a schema, its cells are distinct and none occurs again in its column.
     """
     first = rows[0]
     if trained and trained <= set(first):
@@ -492,10 +483,7 @@ class _TextColumns(Exception):
 
 
 def _parse(file, header, width, text, dropped):
-    """Read all rows of a table; return columns, lines and matrix as `_Table.source` does.
-
-    The columns in the set `text` are read as texts, and so are those where a cell is not a number.
-    """
+    """Read a table as `_Table.source` does; columns where a cell is not a number are texts, too."""
     numeric = [j for j in range(width) if j not in text | dropped]
     try:
         chunks = [*_fast_chunks(file, header, width, numeric, text)]
@@ -528,37 +516,21 @@ def _csv_chunks(file, header, width, numeric, text):
         yield np.array(lines), {j: _texts(columns[j]) for j in text}, values
 
 
-# -- large tables ----------------------------------------------------------------------------------
-
-FAST_BYTES = 2**23  # Below, to import pandas takes longer than to read by the csv module.
-CHUNK_CHARS = 2**22
-
-
 def _fast_chunks(file, header, width, numeric, text):
-    """Yield the chunks of `_csv_chunks`, read by pandas or NumPy; raise ValueError if not plain."""
+    """Yield the chunks of `_csv_chunks`, read by pandas or NumPy.
+
+    Raise ValueError if the file is small, or has a quote, a blank line or one of another width.
+    """
     if width == 1 or not file.delimiter.isascii() or os.path.getsize(file.path) < FAST_BYTES:
         raise ValueError("small, or not plain")
-    for line, rows in _plain_rows(file, width):
-        if header:
-            rows, line, header = rows.partition("\n")[2], line + 1, False
-        if rows:
-            texts, values = _parse_plain(rows, file, numeric, text)
-            yield np.arange(line, line + len(values)), texts, values
-
-
-def _plain_rows(file, width):
-    """Yield (number of the first line, text) for chunks of whole lines.
-
-    Raise ValueError at a quote, a blank line, or a line that has not `width` cells.
-    """
     line, delimiter, newline = 1, ord(file.delimiter), ord("\n")
     with _text(file) as stream:
-        while text := stream.read(CHUNK_CHARS):
-            text = (text + stream.readline()).replace("\r\n", "\n")
-            odd = '"' in text or "\r" in text or "\0" in text
-            rows = text.rstrip("\n")
+        while chunk := stream.read(CHUNK_CHARS):
+            chunk = (chunk + stream.readline()).replace("\r\n", "\n")
+            odd = '"' in chunk or "\r" in chunk or "\0" in chunk
+            rows = chunk.rstrip("\n")
             if file.delimiter == " ":
-                odd = odd or re.search(r"[^\S\t\n ]", text)
+                odd = odd or re.search(r"[^\S\t\n ]", chunk)
                 rows = "\n".join([" ".join(row.split()) for row in rows.split("\n")])
             raw = np.frombuffer(f"{rows}\n".encode(), np.uint8)
             ends = np.flatnonzero((raw == delimiter) | (raw == newline))
@@ -566,15 +538,14 @@ def _plain_rows(file, width):
             longest = np.diff(ends, prepend=-1).max()
             if odd or (widths != width).any() or longest > csv.field_size_limit():
                 raise ValueError("not plain")
-            yield line, rows
-            line += text.count("\n")
+            if rows := rows.partition("\n")[2] if header else rows:
+                texts, values = _parse_plain(rows, file, numeric, text)
+                yield np.arange(len(values)) + line + header, texts, values
+            line, header = line + chunk.count("\n"), False
 
 
 def _parse_plain(rows, file, numeric, text):
-    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
-
-    NumPy, without pandas, refuses missing cells, too.
-    """
+    """Return {column: texts} and numbers (n, k); ValueError at a text, or a gap without pandas."""
     try:
         import pandas
     except ImportError:
@@ -597,21 +568,19 @@ def _parse_plain(rows, file, numeric, text):
 
 # -- LIBSVM text and arrays ------------------------------------------------------------------------
 
-SVM_HINT = "drop rare features, and number the others 1, 2, 3, ..."
-
 
 def _read_svm(file, schema, drop):
     """Read LIBSVM text, `label index:value ...`, into a dense table."""
     labels, lines, sizes, indices, values = _parse_svm(file)
-    first, d = _svm_columns(file.path, indices, schema, drop)
+    first, d, is_svm = _svm_columns(file.path, indices, schema, drop)
     n = len(labels)
-    _check_size(file.path, n, d, SVM_HINT)
+    _check_size(file.path, n, d)
     X = np.zeros((n, d))
     X[np.repeat(np.arange(n), sizes), np.array(indices, dtype=int) - first] = values
     columns = [_texts(labels), *X.T]
     names = ["label", *(f"x{j}" for j in range(first, first + d))]
     table = _Table(str(file.path), names, lambda *_: (columns, lines, X), label=0, fixed=True)
-    table.header = _is_svm(schema)
+    table.header = is_svm
     if first == 0:
         table.notes.append("feature indices are counted from 0: the columns are x0, x1, ...")
     return table
@@ -628,8 +597,6 @@ def _parse_svm(file):
         place = f"{file.path}, line {number}"
         if ":" in cells[0]:
             raise DataError(f"{place}: {cells[0]!r} where the label belongs; write 0 if unknown")
-        if len(cells) > 1 and cells[1].startswith("qid:"):
-            raise DataError(f"{place}: qid marks ranking data; only classification is supported")
         row = {}
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
@@ -641,7 +608,7 @@ def _parse_svm(file):
                 wrong = f"{_short(cell)!r} is not index:value with a new index from 0 or 1 on"
                 raise DataError(f"{place}: {wrong}")
             if j > MAX_COLUMNS:
-                _check_size(place, 1, j, SVM_HINT)
+                _check_size(place, 1, j)
             row[j] = x
         labels.append(cells[0])
         lines.append(number)
@@ -651,15 +618,8 @@ def _parse_svm(file):
     return labels, lines, sizes, indices, values
 
 
-def _is_svm(schema):
-    """Return True for the schema of LIBSVM text: the label first, then numbered features."""
-    if schema is None or schema[0]["kind"] != "label":
-        return False
-    return len(_numbered(column["name"] for column in schema[1:])) == len(schema) - 1
-
-
 def _svm_columns(path, indices, schema, drop):
-    """Return the first index, 0 or 1, and the number of columns.
+    """Return the first index, 0 or 1, the number of columns, and True if the schema has indices.
 
     Without a schema, indices start from 0 if an index is 0. A schema of LIBSVM text has the indices
     in its column names; columns of any other schema are matched by position.
@@ -667,17 +627,19 @@ def _svm_columns(path, indices, schema, drop):
     smallest, largest = min(indices, default=1), max(indices, default=0)
     first = min(smallest, 1)
     if schema is None:
-        return first, largest + 1 - first
-    width = len(schema) - 1 + len(drop)
-    if _is_svm(schema):
-        known = _numbered([*(column["name"] for column in schema[1:]), *map(str, drop)])
+        return first, largest + 1 - first, False
+    width, known = len(schema) - 1, _numbered(column["name"] for column in schema[1:])
+    is_svm = schema[0]["kind"] == "label" and len(known) == width
+    width += len(drop)
+    if is_svm:
+        known += _numbered(map(str, drop))
         first = min(*known, 1)
         width = max(known) + 1 - first
     if smallest < first or largest >= first + width:
         index = smallest if smallest < first else largest
         known = f"indices of the training set, {first} to {first + width - 1}"
         raise DataError(f"{path}: feature index {index} is not one of the {known}")
-    return first, width
+    return first, width, is_svm
 
 
 def _read_npz(path, trained):
@@ -729,15 +691,12 @@ def _floats(cells, decimal="."):
         cells = [cell.translate(SWAPPED) for cell in cells]
     if "_" in "".join(cells):  # a text in a table; Python reads 10_19 as 1019
         return None
-    try:
+    with suppress(ValueError):
         return np.array(cells, dtype=float)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         stripped = (cell.strip() for cell in cells)  # NumPy strips fewer kinds of blanks.
         return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
-    except ValueError:
-        return None
+    return None
 
 
 def _texts(cells):
@@ -787,7 +746,8 @@ def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, 
         raise DataError(f"{table.where}: no feature columns; a table needs features and a label")
     if labels is not None and target is None:
         raise DataError(f"{table.where}: has no labels, as the first file has; add their column")
-    table.read(text if target is None else text | {target})
+    text |= set() if target is None else {target}
+    table.columns, table.lines, table.matrix = table.source(text, table.dropped)
     if (n := len(table.lines)) < (least := 1 if trained else 2):
         raise DataError(f"{table.where}: rows of data must be at least {least}, got {n}")
     if not trained or labels is not None:
@@ -801,8 +761,9 @@ def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, 
     known = next(column for column in schema if column["kind"] == "label")
     X, feature_names = _encode(table, features, kinds, strict=labels is not None)
     if labels is not None:
-        labels += dict.fromkeys(column := table.columns[target])
-        y = _codes(column, {text: k for k, text in enumerate(labels)})
+        codes = {text: k for k, text in enumerate(dict.fromkeys(table.columns[target]))}
+        y = np.array([codes[text] for text in table.columns[target]], dtype=np.int64)
+        labels += codes
     else:
         y = None if target is None else _class_codes(table, target, known, rule)
     if y is not None and (others := y == OTHER).any():
@@ -816,14 +777,19 @@ def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, 
         note = f"possible identifiers (distinct whole numbers): {_listing(likely)}"
         table.notes.append(f"{note}; --drop leaves them out")
     reading = {"drop": [table.names[j] for j in sorted(table.dropped)]}
-    notes = table.notes
-    return Dataset(X, y, table.where, feature_names, known["levels"], notes, schema, reading)
+    about = feature_names, known["levels"], table.notes, schema
+    return Dataset(X, y, table.where, *about, reading)
 
 
 def _label_column(table, label):
-    """Return the number of the label column of a training set."""
+    """Return the number of the label column, the given one if any."""
     if label is not None or table.label is not None:
-        return _find_label(table, table.names[table.label] if label is None else label)
+        j = _find(table, table.names[table.label] if label is None else label)
+        if table.fixed and table.label != j:
+            raise DataError(f"{table.where}: this format fixes the label column; leave out label")
+        if j in table.dropped:
+            raise table.error(j, "is the label; it cannot be dropped")
+        return j
     used = table.used()
     lower = {table.names[j].lower(): j for j in reversed(used)}
     if known := [lower[name] for name in LABEL_NAMES if name in lower]:
@@ -847,16 +813,6 @@ def _find(table, column, optional=False):
     raise DataError(f"{table.where}: no column {_short(column)!r}{hint}")
 
 
-def _find_label(table, label):
-    """Return the number of the given label column."""
-    j = _find(table, label)
-    if table.fixed and table.label != j:
-        raise DataError(f"{table.where}: this format fixes the label column; leave out label")
-    if j in table.dropped:
-        raise table.error(j, "is the label; it cannot be dropped")
-    return j
-
-
 def _numbered(names):
     """Return the numbers of the names x0, x1, ...; other names are skipped."""
     return [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
@@ -870,7 +826,7 @@ def _match(table, label, schema):
     label_name = names.pop(place)
     used = table.used()
     target = table.label if table.label in used else None
-    target = target if label is None else _find_label(table, label)
+    target = target if label is None else _label_column(table, label)
     at = {table.names[j]: j for j in used}
     if table.header and not at.keys().isdisjoint(names):
         if absent := [name for name in names if name not in at]:
@@ -911,26 +867,20 @@ def _feature_schema(table, j, category):
     hint = f"--drop {shlex.quote(_short(name))} leaves it out"
     if not levels:
         raise table.error(j, f"all cells are missing; {hint}")
-    if not category:
-        _check_mistyped(table, j)
+    if not category:  # Are the texts mistyped numbers?
+        words, given = table.words(j), len(column) - column.count(MISSING_CELL)
+        other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
+        if table.decimal == ",":
+            other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
+        if all(_number(text, other) is not None for text in words):
+            raise table.wrong_cell(j, words, advice)
+        if given - sum(text in words for text in column) >= NUMERIC_FRACTION * given:
+            raise table.wrong_cell(j, words, "is not a number; correct it or write ?")
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
         raise table.error(j, f"{counts} look like an identifier; {hint}")
     missing = [MISSING_CELL] if MISSING_CELL in column else []
     return {"name": name, "kind": "category", "levels": _ordered(levels) + missing}
-
-
-def _check_mistyped(table, j):
-    """Raise DataError if the texts of a column look like mistyped numbers."""
-    column, words = table.columns[j], table.words(j)
-    other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
-    if table.decimal == ",":
-        other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
-    if all(_number(text, other) is not None for text in words):
-        raise table.wrong_cell(j, words, advice)
-    given = len(column) - column.count(MISSING_CELL)
-    if given - sum(text in words for text in column) >= NUMERIC_FRACTION * given:
-        raise table.wrong_cell(j, words, "is not a number; correct it or write ?")
 
 
 def _encode(table, features, kinds, strict=False):
@@ -939,9 +889,7 @@ def _encode(table, features, kinds, strict=False):
     Texts that are not levels of the schema have no indicator; if strict, they are errors.
     """
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
-    most, widest = max(zip(sizes, features, strict=True))
-    hint = f"use fewer rows; column {_short(table.names[widest])!r} has {most} levels"
-    _check_size(table.where, n, sum(sizes), *([hint] if most > 1 else []))
+    _check_size(table.where, n, sum(sizes))
     is_number = [isinstance(column, np.ndarray) for column in table.columns]
     given = features == [*np.flatnonzero(is_number)]
     X = table.matrix if given else np.zeros((n, sum(sizes)))
@@ -981,15 +929,12 @@ def _encode(table, features, kinds, strict=False):
 
 def _identifiers(X, names):
     """Return the names of the columns with distinct whole numbers, as identifiers have."""
-
-    def distinct(X):
-        X = np.sort(X, axis=0)
-        return (X == np.floor(X)).all(axis=0) & (np.diff(X, axis=0) > 0).all(axis=0)
-
-    if len(X) < IDENTIFIER_ROWS:
-        return []
-    likely = np.flatnonzero(distinct(X[:1000]))  # The first rows exclude nearly all columns.
-    return [names[k] for k in likely if distinct(X[:, k])]
+    likely = np.arange(X.shape[1] if len(X) >= IDENTIFIER_ROWS else 0)
+    for n in (1000, len(X)):  # The first rows exclude nearly all columns.
+        some = np.sort(X[:n, likely], axis=0)
+        whole, distinct = some == np.floor(some), np.diff(some, axis=0) > 0
+        likely = likely[whole.all(axis=0) & distinct.all(axis=0)]
+    return [names[k] for k in likely]
 
 
 def check_schema(schema):
@@ -1108,18 +1053,11 @@ def _class_codes(table, j, known, rule):
         table.notes.append(f"rows without a label, not counted in errors: {missing}")
     code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
     code_of[MISSING_CELL] = UNLABELLED
-    return _codes(column, code_of)
-
-
-def _codes(texts, code_of):
-    return np.fromiter(map(code_of.__getitem__, texts), np.int64, len(texts))
+    return np.array([code_of[text] for text in column], dtype=np.int64)
 
 
 def class_weights(text, classes) -> dict:
-    """Read `name=factor,name=factor` for a method whose classes are codes.
-
-    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
-    """
+    """Read `name=factor,...` as {"class_weight": {code: factor}}; {} if None or balanced."""
     if text is None or text == "balanced":
         return {}
     factors, rest = {}, ""
@@ -1170,11 +1108,9 @@ class Preprocess:
             raise DataError(f"Preprocess: X must be a table with rows, got shape {X.shape}")
         gaps = np.isnan(X)
         self.missing_ = int(gaps.sum())
-        if self.missing_:
-            self.fill_ = np.nanmedian(np.where(gaps.all(axis=0), 0.0, X), axis=0)
-            X = np.where(gaps, self.fill_, X)
-        else:
-            self.fill_ = np.median(X, axis=0)  # equal, and much faster
+        median = np.nanmedian if self.missing_ else np.median  # equal, and much faster
+        self.fill_ = median(np.where(gaps.all(axis=0), 0.0, X), axis=0)
+        X = np.where(gaps, self.fill_, X)
         if self.keep_gaps:
             self.fill_ = np.full(X.shape[1], np.nan)
         low, high = X.min(axis=0), X.max(axis=0)
@@ -1192,8 +1128,7 @@ class Preprocess:
         return self
 
     def transform(self, X):
-        X = np.asarray(X, dtype=float)
-        d = len(self.fill_)
+        X, d = np.asarray(X, dtype=float), len(self.fill_)
         if X.ndim != 2 or X.shape[1] != d:
             raise DataError(f"Preprocess: fitted on {d} columns, got X of shape {X.shape}")
         X = np.where(np.isnan(X), self.fill_, X) - self.center_
@@ -1209,10 +1144,9 @@ class Preprocess:
     def from_dict(cls, state):
         """Return the object whose `to_dict` is given; raise DataError if the dict is damaged."""
         try:
-            prep = cls(state["scale"])
+            prep, arrays = cls(state["scale"]), ("fill_", "center_", "spread_")
             prep.missing_ = state["missing_"]
-            fill, center, spread = (state[key] for key in ("fill_", "center_", "spread_"))
-            prep.fill_, prep.center_, prep.spread_ = np.array([fill, center, spread], dtype=float)
+            prep.fill_, prep.center_, prep.spread_ = np.array([state[key] for key in arrays], float)
             whole = np.isfinite([prep.center_, prep.spread_]).all() and (prep.spread_ >= 0).all()
             whole = whole and prep.fill_.ndim == 1 and not np.isinf(prep.fill_).any()
             whole = whole and isinstance(prep.missing_, int) and prep.missing_ >= 0
@@ -1223,37 +1157,27 @@ class Preprocess:
         return prep
 
 
-def splits(
-    y, *, trials=10, train=0.5, cv=None, seed=0, first=0
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def splits(y, *, trials=10, train=0.5, cv=None, seed=0, first=0) -> Iterator[tuple]:
     """Yield stratified splits (train_rows, test_rows), each sorted.
 
     Split t depends on `seed` and t only, not on the number of trials.
 
-    Parameters
-    ----------
     y : (n,) labels
     trials : number of random splits; with `cv`, of repetitions with new folds
     train : training rows as a fraction in (0, 1) or a number; at least one per class
     cv : number of folds; each is the test set once
-    seed : integer >= 0
-    first : number of the first trial; those before it cost nothing
+    seed, first : integer >= 0; number of the first trial, those before it cost nothing
     """
     codes, counts = np.unique(y, return_inverse=True, return_counts=True)[1:]
-    n = len(codes)
+    n, size = len(codes), round(train * len(codes)) if 0 < train < 1 else train
     if trials < 1 or seed < 0:
         raise DataError(f"splits: needs trials >= 1 and seed >= 0, got {trials} and {seed}")
-    if cv is not None:
-        if not 2 <= cv <= counts.min():
-            limits = f"from 2 to {counts.min()}, the size of the smallest class"
-            raise DataError(f"splits: cv must be {limits}, got {cv}")
-    elif not 0 < train < 1 and (train < 2 or train % 1 != 0):
-        raise DataError(f"splits: train must be a fraction in (0, 1) or >= 2 rows, got {train}")
-    else:
-        size = round(train * n) if train < 1 else int(train)
-        if not len(counts) <= size < n:
-            limits = f"from {len(counts)}, one per class, to {n - 1}, to leave one for testing"
-            raise DataError(f"splits: train={train} means {size} rows; it must be {limits}")
+    if cv is not None and not 2 <= cv <= counts.min():
+        limits = f"from 2 to {counts.min()}, the size of the smallest class"
+        raise DataError(f"splits: cv must be {limits}, got {cv}")
+    if cv is None and (size % 1 or not len(counts) <= size < n):
+        limits = f"from {len(counts)}, one per class, to {n - 1}, to leave one for testing"
+        raise DataError(f"splits: train={train} means {size:g} rows; it must be {limits}")
 
     def draw():
         ranks = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -1301,12 +1225,15 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     positive, notes = reading.get("positive"), []
     is_dask = hasattr(source, "dask") and hasattr(source, "rechunk")
     if not is_dask and (y is not None or sample_weight is not None):
-        hint = "blocks of arrays and files have their own"
-        raise DataError(f"blocks: y and sample_weight are for Dask arrays; {hint}")
+        raise DataError("blocks: y and sample_weight are for Dask arrays; leave them out")
     if isinstance(source, str | os.PathLike):
         opened, notes = _file_sources(source, coded, reading)
     elif is_dask:
-        opened, client = local.chunk_sources(source, y, sample_weight), client or _client()
+        opened = local.chunk_sources(source, y, sample_weight)
+        with suppress(ImportError, ValueError):  # absent, or without a default client
+            import distributed
+
+            client = client or distributed.default_client()
     elif isinstance(source, list | tuple) and source:
         opened = [local.array_source(k, given) for k, given in enumerate(source)]
     else:
@@ -1317,19 +1244,8 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     return local.LocalBlocks(*args) if client is None else remote.RemoteBlocks(client, *args)
 
 
-def _client():
-    """Return the default client of Dask, or None."""
-    with suppress(ImportError, ValueError):
-        import distributed
-
-        return distributed.default_client()
-
-
 def _common_labels(positive, infos, source):
-    """Return classes, {label: code} and schema of all blocks; None thrice if labels are no codes.
-
-    The schema is that of one source, with the classes of all blocks.
-    """
+    """Return classes, {label: code} and schema of all blocks; three None without codes."""
     if infos[0].labels is None:
         return None, None, None
     labels = chain(*(info.labels or () for info in infos))
@@ -1371,9 +1287,8 @@ def _file_sources(folder, coded, reading):
         raise DataError(f"blocks: options are {known}, got {_listing(reading)}") from None
     titles = [str(path.resolve()) for path in paths]
     if _suffix(paths[0]) == ".npz":
-        if wrong := reading.keys() - {"positive"}:
-            hint = f"leave out {_listing(sorted(wrong))}"
-            raise DataError(f"{folder}: .npz files are read in one way only; {hint}")
+        if wrong := _listing(sorted(reading.keys() - {"positive"})):
+            raise DataError(f"{folder}: .npz files are read in one way only; leave out {wrong}")
         coded = coded or "positive" in reading
         return [local.NpzSource(title, coded) for title in titles], []
     drop = [drop] if isinstance(drop, str | int) else [*drop]
@@ -1397,7 +1312,7 @@ def _widest(paths, options, label, drop):
     names = ["label", *(f"x{j}" for j in range(min(spans), max(spans) + 1))]
     whole = _Table(str(paths[0]), names, None, label=0, fixed=True)
     dropped = [names[_find(whole, column)] for column in drop]
-    return _schema(name for name in names if name not in dropped), dropped
+    return _schema(name for name in names if name == "label" or name not in dropped), dropped
 
 
 # -- generators ------------------------------------------------------------------------------------
@@ -1413,8 +1328,7 @@ def two_gaussians(n=400, distance=2.0, seed=0) -> Dataset:
         raise DataError(f"two_gaussians: n must be from 2 to {MAX_CELLS // 2}, got {n}")
     y = np.arange(n) % 2
     X = np.random.default_rng(seed).standard_normal((n, 2)) + distance * (y[:, None] - 0.5)
-    name = f"gaussians:{n}"
-    return _dataset(_array_table(name, X, y))
+    return _dataset(_array_table(f"gaussians:{n}", X, y))
 
 
 def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
@@ -1432,13 +1346,4 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
     w = rng.standard_normal(d)
     w /= np.sqrt((1 - common) * w @ w + common * w.sum() ** 2)
     y = (X @ w + noise * rng.standard_normal(n) > 0).astype(int)
-    name = f"linear:{n}x{d}"
-    return _dataset(_array_table(name, X, y))
-
-
-def _generated(base):
-    """Generate the data set that `base` names."""
-    if match := GAUSSIANS.fullmatch(base):
-        return two_gaussians(int(match[1] or 400))
-    n, d = map(int, LINEAR.fullmatch(base).groups())
-    return linear_problem(n, d)
+    return _dataset(_array_table(f"linear:{n}x{d}", X, y))
