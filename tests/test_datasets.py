@@ -59,6 +59,14 @@ def write(tmp_path):
     return write
 
 
+def refuse(message, *args, **options):
+    """Assert that `load` raises a DataError of one line that matches; return it."""
+    with pytest.raises(DataError, match=message) as caught:
+        load(*args, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 def same(a, b):
     return np.array_equal(a.X, b.X, equal_nan=True) and np.array_equal(a.y, b.y)
 
@@ -92,20 +100,12 @@ def test_index_is_complete():
     assert files == set(INDEX) and len(INDEX) == 42
     aliases = [alias for s in names() for alias in s["aliases"]]
     assert len(aliases) == len(set(aliases)) and not set(aliases) & set(INDEX)
+    assert {"diabetes", "credit", "vote", "german.numer", "letter:ab", "promoters"} <= {*aliases}
+    for entry in names():
+        for alias in entry["aliases"]:
+            assert locate(alias) == locate(alias.upper()) == locate(entry["name"])
+    assert load("BUPA").name == "liver" and same(load("BUPA"), load("liver"))
     assert all(row["licence"] and row["source"] for row in INDEX.values())
-
-
-@pytest.mark.parametrize(
-    "alias, name",
-    [("diabetes", "pima"), ("BUPA", "liver"), ("credit", "crx"), ("clean1", "musk1")]
-    + [("breast-cancer-wisconsin", "breastw"), ("vote", "house-votes"), ("credit-g", "german")]
-    + [("german.numer", "german-numer"), ("letter:ab", "letter-ab"), ("promoters", "promoter")]
-    + [("colic", "horse"), ("balance-scale", "balance"), ("Monks", "monks1")]
-    + [("statlog-heart", "heart"), ("insurance", "insurance-num")],
-)
-def test_alias(alias, name):
-    found = load(alias)
-    assert found.name == name and same(found, load(name))
 
 
 def test_changed_builtin_file(tmp_path, monkeypatch):
@@ -113,13 +113,11 @@ def test_changed_builtin_file(tmp_path, monkeypatch):
     rows = gzip.decompress((datasets.DATA / "heart.csv.gz").read_bytes())
     (tmp_path / "heart.csv.gz").write_bytes(gzip.compress(rows.replace(b"70", b"71", 1)))
     monkeypatch.setattr(datasets, "DATA", tmp_path)
-    with pytest.raises(DataError, match="heart.csv.gz: checksum differs"):
-        load("heart")
+    refuse("heart.csv.gz: checksum differs", "heart")
 
 
 def test_unknown_and_impossible_names():
-    with pytest.raises(DataError, match="sonarr: neither.*did you mean sonar.*cli.py datasets"):
-        load("sonarr")
+    refuse("sonarr: neither.*did you mean sonar.*cli.py datasets", "sonarr")
     names = ["linear:20", "a" * 5000, "a/" * 5000, "a\0b"]
     names += [f"{kind}{'9' * 5000}" for kind in ("linear:2x", "gaussians:")]
     for name in names:
@@ -154,11 +152,9 @@ def test_environment_directory(tmp_path, monkeypatch, write):
     assert datasets.is_directory("parts") and not datasets.is_directory("heart")
     assert not datasets.is_directory("absent") and not datasets.is_directory("a\0b")
     assert locate("parts") == Path("parts") and locate("heart").parent == datasets.DATA
-    with pytest.raises(DataError, match="parts: a directory or a pipe; give a file"):
-        load("parts")
+    refuse("parts: a directory or a pipe; give a file", "parts")
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path / "none"))
-    with pytest.raises(DataError, match="ENSOLVE_DATA=.*No such file or directory"):
-        load("mine")
+    refuse("ENSOLVE_DATA=.*No such file or directory", "mine")
 
 
 # -- classes ---------------------------------------------------------------------------------------
@@ -204,19 +200,12 @@ def test_order_of_classes(write):
     assert load(write(rows)).classes == ["10", "9", "a", "b"]
 
 
-@pytest.mark.parametrize(
-    "name, options, message",
-    [
-        ("wine:4-vs-rest", {}, "no class '4'; the classes are 1, 2, 3"),
-        ("vehicle:sab-vs-bus", {}, "no class 'sab'; did you mean saab"),
-        ("sonar", {"positive": "X"}, "no class 'X'; the classes are M, R"),
-        ("wine:1-vs-1+2", {}, "1-vs-1.2 must have different classes"),
-        ("sonar:M+R-vs-rest", {}, "must have different classes on each side"),
-    ],
-)
-def test_class_errors(name, options, message):
-    with pytest.raises(DataError, match=message):
-        load(name, **options)
+def test_class_errors():
+    refuse("no class '4'; the classes are 1, 2, 3", "wine:4-vs-rest")
+    refuse("no class 'sab'; did you mean saab", "vehicle:sab-vs-bus")
+    refuse("no class 'X'; the classes are M, R", "sonar", positive="X")
+    refuse("1-vs-1.2 must have different classes", "wine:1-vs-1+2")
+    refuse("must have different classes on each side", "sonar:M+R-vs-rest")
 
 
 @pytest.mark.parametrize(
@@ -240,15 +229,13 @@ def test_wrong_class_weights(text):
 
 def test_messages_and_notes_have_one_line(write):
     path = write('a,"b\nc",label\n1,,"x\ny"\n2,1,z\n3,1,"u\r\nv"\n')
-    with pytest.raises(DataError, match="no class 'q'; the classes are u v, x y, z$"):
-        load(path, positive="q")
+    refuse("no class 'q'; the classes are u v, x y, z$", path, positive="q")
     data = load(path, positive="z")
     assert data.notes == [
         "classes merged into 'rest': u v, x y",
         "numbers missing: 1, in b c (1)",
     ]
-    with pytest.raises(DataError, match="no column 'w'; the columns are a, b c, label$"):
-        load(path, label="w")
+    refuse("no column 'w'; the columns are a, b c, label$", path, label="w")
 
 
 # -- formats ---------------------------------------------------------------------------------------
@@ -319,22 +306,20 @@ def test_npz(tmp_path, labels):
     assert data.classes == [str(labels[0]).removesuffix(".0"), str(labels[1]).removesuffix(".0")]
 
 
-@pytest.mark.parametrize(
-    "arrays, message",
-    [
-        ({"X": np.eye(2)}, "needs X and labels y, and has no y"),
-        ({"X": np.eye(2), "y": np.array([None, 1])}, "not an .npz file of plain arrays.*[Oo]bject"),
-        ({"X": np.array([["a", "b"]] * 2), "y": [0, 1]}, "X must be a table of numbers, got <U1"),
-        ({"X": np.ones(3), "y": [0, 1, 1]}, "X must be a table of numbers"),
-        ({"X": np.eye(2), "y": [0, 1, 1]}, "y must be 2 labels"),
-        ({"X": [[1, np.inf], [0, 1]], "y": [0, 1]}, "row 0, column 'x1': inf is not a finite"),
-        ({"X": np.eye(2), "y": [np.nan, np.nan]}, "column 'label': all labels are missing"),
-    ],
-)
-def test_npz_errors(tmp_path, arrays, message):
-    np.savez(tmp_path / "t.npz", **arrays)
-    with pytest.raises(DataError, match=message):
-        load(tmp_path / "t.npz")
+def test_npz_errors(tmp_path):
+    path, eye = tmp_path / "t.npz", np.eye(2)
+    for X, y, message in [
+        (eye, np.array([None, 1]), "not an .npz file of plain arrays.*[Oo]bject"),
+        (np.array([["a", "b"]] * 2), [0, 1], "X must be a table of numbers, got <U1"),
+        (np.ones(3), [0, 1, 1], "X must be a table of numbers"),
+        (eye, [0, 1, 1], "y must be 2 labels"),
+        ([[1, np.inf], [0, 1]], [0, 1], "row 0, column 'x1': inf is not a finite"),
+        (eye, [np.nan, np.nan], "column 'label': all labels are missing"),
+    ]:
+        np.savez(path, X=X, y=y)
+        refuse(message, path)
+    np.savez(path, X=eye)
+    refuse("needs X and labels y, and has no y", path)
 
 
 def test_damaged_npz(tmp_path, write):
@@ -344,36 +329,25 @@ def test_damaged_npz(tmp_path, write):
     bad = [pickle.dumps([1, 2]), b"", bytes(content[:-40]), bytes(content[:200])]
     content[300:320] = bytes(20)
     for case in [*bad, bytes(content)]:
-        with pytest.raises(DataError, match="not an .npz file of plain arrays") as caught:
-            load(write(case, "bad.npz"))
-        assert "\n" not in str(caught.value)
+        refuse("not an .npz file of plain arrays", write(case, "bad.npz"))
 
 
 def test_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 9)), y=np.arange(1000) % 2)
     monkeypatch.setattr(datasets, "MAX_CELLS", 5000)
     monkeypatch.setattr(np, "load", None)  # refused before anything is unpacked
-    with pytest.raises(DataError, match="t.npz: 80256 bytes when unpacked, too many; use fewer"):
-        load(tmp_path / "t.npz")
+    refuse("t.npz: 80256 bytes when unpacked, too many; use fewer", tmp_path / "t.npz")
 
 
-@pytest.mark.parametrize(
-    "first, is_header",
-    [
-        ("a,b,c", True),  # texts above numbers
-        ("0,1,label", True),  # the label's name is enough
-        ("0,1,Class", True),
-        ("a,,c", True),  # a column without a name
-        ("0,asked,2", True),  # the label asked for
-        ("3,4,5", False),
-        ("?,NA,1", False),  # gaps are not texts
-    ],
-)
-def test_header_above_numbers(write, first, is_header):
-    label = "asked" if "asked" in first else None
-    data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label=label)
-    assert len(data.y) == (2 if is_header else 3)
-    assert ("no header found: the columns are called x0, x1, ..." in data.notes) != is_header
+@pytest.mark.parametrize("first", ["a,b,c", "0,1,label", "0,1,Class", "a,,c", "0,asked,2"])
+def test_header_above_numbers(write, first):
+    """Texts above numbers, a name of the label, a gap, the given label make a header."""
+    data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label="asked" if "asked" in first else None)
+    note = "no header found: the columns are called x0, x1, ..."
+    assert len(data.y) == 2 and note not in data.notes
+    for row in ("3,4,5", "?,NA,1"):  # Numbers and gaps are not texts.
+        data = load(write(f"{row}\n1,2,0\n2,3,1\n"))
+        assert len(data.y) == 3 and note in data.notes
     votes = "y,n,x\nn,y,x\ny,y,z\nn,n,z\n"  # The cells of the first row occur again.
     assert len(load(write(votes)).y) == len(load(write("vote,second,party\n" + votes)).y) == 4
 
@@ -417,11 +391,9 @@ def test_label_column(write):
 MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
 SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
     ("1 qid:3 1:2", "line 2: 'qid:3' is not index:value"),
-    ("1 -1:2", "line 2: '-1:2' is not index:value"),
     ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
-    ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
-    ("1 1:x", "line 2: '1:x' is not"),
     ("1 5", "line 2: '5' is not"),
+    ("1 -1:2", "line 2: '-1:2' is not"),
     ("1:2 2:3", "line 2: '1:2' where the label belongs"),
     ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
     ("? 1:2", "column 'label': only one class, 0; two are needed"),
@@ -436,24 +408,19 @@ SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
     "content, message",
     [
         ("", "t.csv: the file is empty"),
-        ("\n \n", "t.csv: the file is empty"),
         ('""', "t.csv: all cells are empty"),
         ('\ufeff""\n""\n', "all cells are empty"),
         ("a,label\n", "rows of data must be at least 2, got 0"),
-        ("a,label\n1,0\n", "at least 2, got 1"),
         ("label\n1\n2\n", "no feature columns"),
         ("a,a,label\n1,2,0\n2,3,1\n", "two columns are called 'a'"),
         ("a,label\n1,0\n2,1\n3\n", "line 4: expected 2 cells, found 1"),
         ("a,label\n\n1,0,5\n2,1\n", "line 3: expected 2 cells, found 3"),
         ("a,label\n1,?\n2,\n", "column 'label': all labels are missing; choose another"),
         ("a,label\n1,0\n2,\n", "column 'label': only one class, 0; two are needed"),
-        ("a,label\n1,0\n2,0\n", "only one class, 0; two are needed"),
         ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
-        ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
         ("a,b,label\nu,1,0\nv,-1e150,1\n", "line 3, column 'b': -1e.150 is not a .* below 1e.150"),
         ("a,label\n1,u\n2,\n3,v\n1e200,v\n", "line 5, column 'a': 1e.200 is not a finite"),
         ("a,b,label\n1,,0\n2,NA,1\n", "column 'b': all cells are missing"),
-        ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
         ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
         ('a,label\n"1,5",0\n"2,5",1\n', "line 2, column 'a': '1,5' has a decimal comma"),
         ("a,label\n" + MANY.replace(",", "k,"), "column 'a': 200 texts in 200 rows look like an "),
@@ -471,30 +438,25 @@ SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
     ],
 )
 def test_table_errors(write, content, message):
-    with pytest.raises(DataError, match=message) as caught:
-        load(write(content))
-    assert "\n" not in str(caught.value) and "t.csv" in str(caught.value)
+    assert "t.csv" in refuse(message, write(content))
 
 
 def test_regression_targets(write):
     reals = "".join(f"1,{i}.5\n2,{i}.5\n" for i in range(21))
-    with pytest.raises(DataError, match="column 'x1': 21 distinct labels look like a regression"):
-        load(write(reals))
+    refuse("column 'x1': 21 distinct labels look like a regression", write(reals))
     assert len(load(write(reals), positive="0.5").classes) == 2
-    with pytest.raises(DataError, match="101 distinct labels look like a regression"):
-        load(write("".join(f"1,{i}\n" for i in range(101))))
-    assert len(load(write("".join(f"1,{i}\n" for i in range(100)))).classes) == 100
+    whole = "".join(f"1,{i}\n" for i in range(100))
+    refuse("101 distinct labels look like a regression", write(f"{whole}1,100\n"))
+    assert len(load(write(whole)).classes) == 100
 
 
 def test_wrong_label(write):
     path = write(TABLE)
     for label, text in (("wieght", "; did you mean weight.*columns are size, "), (4, ""), (-5, "")):
-        with pytest.raises(DataError, match=f"no column '{label}'{text}"):
-            load(path, label=label)
+        refuse(f"no column '{label}'{text}", path, label=label)
     path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
     assert same(load(path, label="label"), load(path))
-    with pytest.raises(DataError, match="this format fixes the label column"):
-        load(path, label="x1")
+    refuse("this format fixes the label column", path, label="x1")
 
 
 def test_levels_of_equal_value_have_a_fixed_order(write):
@@ -525,27 +487,23 @@ def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
         (write("0 1:1\n1 9:1\n" * 3, "t.svm"), "6 x 9 cells are too many"),
         (tmp_path / "wide.npz", "16 columns are too many for a dense table; use fewer"),
     ]:  # fmt: skip
-        with pytest.raises(DataError, match=message):
-            load(path)
+        refuse(message, path)
     assert load(write("0 1:1\n1 10:1\n" * 2, "t.svm")).X.shape == (4, 10)
     assert load(write("0 1:1\n1 15:1\n", "t.svm")).X.shape == (2, 15)
 
 
 def test_unreadable_files(tmp_path, write, monkeypatch):
-    def refuse(path, *args, **options):
+    def deny(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
 
     packed = gzip.compress(",".join(map(str, range(5000))).encode())
     for content in (packed[:-30], packed[:50] + bytes(50) + packed[100:], "a,b\n1,2\n"):
-        with pytest.raises(DataError, match="truncated or corrupt gzip"):
-            load(write(content, "t.csv.gz"))
-    with pytest.raises(DataError, match="neither a file nor a data set"):
-        load(tmp_path / "none.csv")
+        refuse("truncated or corrupt gzip", write(content, "t.csv.gz"))
+    refuse("neither a file nor a data set", tmp_path / "none.csv")
     os.mkfifo(tmp_path / "pipe.csv")
     for path in (tmp_path, tmp_path / "pipe.csv"):
-        with pytest.raises(DataError, match="a directory or a pipe; give a file"):
-            load(path)
-    monkeypatch.setattr(os, "stat", refuse)
+        refuse("a directory or a pipe; give a file", path)
+    monkeypatch.setattr(os, "stat", deny)
     with pytest.raises(DataError, match=r"a.csv: cannot be read \(Permission denied\)"):
         locate(tmp_path / "a.csv")
 
@@ -637,8 +595,7 @@ def test_dropped_columns_are_not_checked(write):
         (lambda i: f"n{i}", "'b': 60 texts in 60 rows.*; --drop b leaves it out"),
     ):
         path = write(table_of(60, a=lambda i: i % 7, b=cell, label=lambda i: i % 2))
-        with pytest.raises(DataError, match=text):
-            load(path)
+        refuse(text, path)
         assert load(path, drop=["b"]).feature_names == ["a"]
 
 
@@ -651,14 +608,10 @@ def test_label_beside_dropped_columns(write):
     assert first.feature_names == ["c=u", "c=v"]
     assert [column["kind"] for column in first.schema] == ["label", "category"]
     for options in ({"label": "c", "drop": ["c"]}, {"label": 2, "drop": ["c"]}):
-        with pytest.raises(DataError, match="column 'c': is the label; it cannot be dropped"):
-            load(path, **options)
-    with pytest.raises(DataError, match="no column 'd'; .*the columns are a, b, c"):
-        load(path, drop=["d"])
-    with pytest.raises(DataError, match="all columns are dropped"):
-        load(path, drop=["a", "b", "c"])
-    with pytest.raises(DataError, match="no feature columns"):
-        load(path, drop=["a", "b"])
+        refuse("column 'c': is the label; it cannot be dropped", path, **options)
+    refuse("no column 'd'; .*the columns are a, b, c", path, drop=["d"])
+    refuse("all columns are dropped", path, drop=["a", "b", "c"])
+    refuse("no feature columns", path, drop=["a", "b"])
 
 
 def test_drop_without_header(write):
@@ -666,8 +619,7 @@ def test_drop_without_header(write):
     assert [column["name"] for column in data.schema] == ["x0", "x2", "x3"]
     new = write("4,9,6\n", "new.csv")
     assert load(new, schema=data.schema, **data.reading).X.tolist() == [[4, 6]]
-    with pytest.raises(DataError, match="dropped in training and none here; give --drop again"):
-        load(new, schema=data.schema)
+    refuse("dropped in training and none here; give --drop again", new, schema=data.schema)
     named = write("x0,x1,x2\n4,9,6\n", "new.csv")
     assert load(named, schema=data.schema).X.tolist() == [[4, 6]]
 
@@ -678,16 +630,15 @@ def test_drop_of_arrays(write, tmp_path):
     new = load(write("1 2:9 3:4\n", "new.svm"), schema=train.schema)
     assert new.X.tolist() == [[0, 4]] and new.X.flags.c_contiguous
     last = load(write("1 1:5 2:7 3:2\n-1 2:1\n", "t.svm"), drop=["x3"])
-    with pytest.raises(DataError, match="feature index 3 is not one of the .* 1 to 2"):
-        load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema)
-    again = load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema, **last.reading)
+    path = write("1 2:9 3:4\n", "new.svm")
+    refuse("feature index 3 is not one of the .* 1 to 2", path, schema=last.schema)
+    again = load(path, schema=last.schema, **last.reading)
     assert again.X.tolist() == [[0, 9]]
     np.savez(tmp_path / "t.npz", X=np.arange(6).reshape(2, 3), y=[0, 1])
     train = load(tmp_path / "t.npz", drop=[0])
     assert train.X.tolist() == [[1, 2], [4, 5]]
     assert same(load(tmp_path / "t.npz", schema=train.schema, drop=["x0"]), train)
-    with pytest.raises(DataError, match="column 'label': is the label; it cannot be dropped"):
-        load(tmp_path / "t.npz", drop=["label"])
+    refuse("column 'label': is the label; it cannot be dropped", tmp_path / "t.npz", drop=["label"])
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8", "utf-8-sig"])
@@ -699,13 +650,10 @@ def test_encoding(write, encoding):
     assert same(data, load(write(text, "plain.csv")))
     assert same(load(path, schema=data.schema, **data.reading), data)
     if encoding in ("latin-1", "cp1252"):
-        with pytest.raises(DataError, match="not UTF-8 .*byte 0xf6.*--encoding cp1252"):
-            load(path)
+        refuse("not UTF-8 .*byte 0xf6.*--encoding cp1252", path)
     if encoding == "utf-8":
-        with pytest.raises(DataError, match="not UTF-16 .*name its encoding, as in --encoding"):
-            load(path, encoding="utf-16")
-        with pytest.raises(DataError, match="not ASCII .*byte 0xc3"):
-            load(path, encoding="ascii")
+        refuse("not UTF-16 .*name its encoding, as in --encoding", path, encoding="utf-16")
+        refuse("not ASCII .*byte 0xc3", path, encoding="ascii")
 
 
 def test_decimal_comma(write):
@@ -715,8 +663,7 @@ def test_decimal_comma(write):
     assert same(data, point) and data.schema == point.schema
     assert data.classes == ["0.5", "1"] and data.feature_names == ["a", "b=x", "b=y"]
     assert same(load(write(text), schema=data.schema, **data.reading), data)
-    with pytest.raises(DataError, match="'1,5' has a decimal comma; write a point, or give --deci"):
-        load(write(text))
+    refuse("'1,5' has a decimal comma; write a point, or give --deci", write(text))
     for cell in ("1.5", "1.000"):
         with pytest.raises(DataError, match=f"line 2, column 'a': '{cell}' has a decimal point"):
             load(write(text.replace("1,5", cell)), decimal=",")
@@ -748,22 +695,17 @@ def test_guess_of_the_delimiter(write):
     assert data.feature_names == ["x1=1:3", "x1=1:5", "x2=2:1", "x2=2:2"]
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"encoding": "utf-9"}, "--encoding must be a Python encoding, .*got 'utf-9'"),
-        ({"encoding": 8}, "--encoding must be .*got 8"),
-        *(({"encoding": name}, "--encoding must be") for name in ("base64", "a\0b")),
-        ({"decimal": ";"}, "--decimal must be '.' or ',', got ';'"),
-        ({"decimal": None}, "--decimal must be"),
-        ({"delimiter": ",,"}, "--delimiter must be one character, no quote, digit.*got ',,'"),
-        *(({"delimiter": mark}, "--delimiter must be") for mark in ["", *'1e-."\n', 3]),
-        ({"decimal": ",", "delimiter": ","}, "point or decimal mark.*got ','"),
-    ],
-)
-def test_wrong_options_of_reading(write, options, message):
-    with pytest.raises(DataError, match=message):
-        load(write(TABLE), **options)
+def test_wrong_options_of_reading(write):
+    path = write(TABLE)
+    refuse("--encoding must be a Python encoding, .*got 'utf-9'", path, encoding="utf-9")
+    refuse("--decimal must be '.' or ',', got ';'", path, decimal=";")
+    refuse("--decimal must be", path, decimal=None)
+    refuse("--delimiter must be one character, no quote.*got ',,'", path, delimiter=",,")
+    refuse("point or decimal mark.*got ','", path, decimal=",", delimiter=",")
+    for name in (8, "base64", "a\0b"):
+        refuse("--encoding must be", path, encoding=name)
+    for mark in ["", *'1e-."\n', 3]:
+        refuse("--delimiter must be", path, delimiter=mark)
 
 
 def test_options_are_recorded(write):
@@ -811,15 +753,12 @@ def test_possible_identifiers(write):
         return table_of(n, num=cell, b=lambda i: i % 5, label=lambda i: i % 2)
 
     note = "possible identifiers (distinct whole numbers): num; --drop leaves them out"
-    for cell in (int, lambda i: i + 1, lambda i: i * 7919 % 1000 - 300, lambda i: 1e6 + 3 * i):
-        assert noted(table(20, cell)) == noted(table(50, cell)) == [note]
-        assert noted(table(19, cell)) == []
+    for cell in (int, lambda i: i * 7919 % 1000 - 300):
+        assert noted(table(20, cell)) == [note] and noted(table(19, cell)) == []
     for cell in (lambda i: i + 0.5, lambda i: max(i, 1), lambda i: "" if i == 15 else i):
         assert noted(table(50, cell)) == []
     assert noted(table(2000, lambda i: min(i, 1990))) == []  # only the first rows are distinct
-    rows = table_of(30, **{"my id": int, "n": lambda i: 90 - i, "label": lambda i: i % 2})
-    assert noted(rows)[0].endswith(": my id, n; --drop leaves them out")
-    assert noted(rows, schema=load(write(rows)).schema) == []
+    assert noted(table(30, int), schema=load(write(table(30, int))).schema) == []
 
 
 def test_svm_indices_from_zero(write):
@@ -832,12 +771,12 @@ def test_svm_indices_from_zero(write):
     assert "feature indices are counted from 0: the columns are x0, x1, ..." in data.notes
     new = load(write("1 1:5 3:2\n", "new.svm"), schema=data.schema)  # No 0, and still from 0.
     assert new.X.tolist() == [[0, 5, 0, 2]]
-    with pytest.raises(DataError, match="feature index 4 is not one of the .* 0 to 3"):
-        load(write("1 4:5\n", "new.svm"), schema=data.schema)
+    new = write("1 4:5\n", "new.svm")
+    refuse("feature index 4 is not one of the .* 0 to 3", new, schema=data.schema)
     ones = load(write("1 1:5 4:2\n0 2:1\n", "one.svm"))
     assert not any("counted" in note for note in ones.notes)
-    with pytest.raises(DataError, match="feature index 0 is not one of the .* 1 to 4"):
-        load(write("1 0:5\n", "new.svm"), schema=ones.schema)
+    new = write("1 0:5\n", "new.svm")
+    refuse("feature index 0 is not one of the .* 1 to 4", new, schema=ones.schema)
 
 
 # -- large tables ----------------------------------------------------------------------------------
@@ -1037,13 +976,12 @@ def test_schema_labels(write):
     note = "column 'label' has no class of the training set; ignored"
     assert data.y is None and note in data.notes
     mixed = [row[:3] + [label] for row, label in zip(rows, ["label", "no", "maybe"], strict=True)]
-    with pytest.raises(DataError, match="line 3, column 'label': 'maybe' is not a class of"):
-        load(write(mixed, "new.csv"), schema=train.schema)
+    path = write(mixed, "new.csv")
+    refuse("line 3, column 'label': 'maybe' is not a class of", path, schema=train.schema)
     binary = load("wine:1+2-vs-rest")
     assert same(load("wine", schema=binary.schema), binary)
     pair = load("vehicle:saab-vs-bus")
-    with pytest.raises(DataError, match="'van' is not a class of the training set: saab, bus"):
-        load("vehicle", schema=pair.schema)
+    refuse("'van' is not a class of the training set: saab, bus", "vehicle", schema=pair.schema)
     assert same(load("vehicle:bus-vs-saab", schema=pair.schema), pair)  # the schema's codes
 
 
@@ -1055,17 +993,15 @@ def test_schema_errors(write):
         ("size,colour,weight\n1,red,heavy\n", "line 2, column 'weight': 'heavy' is not a number"),
         ("size,colour,weight\n", "rows of data must be at least 1, got 0"),
     ]:
-        with pytest.raises(DataError, match=message):
-            load(write(content, "new.csv"), schema=train.schema)
-    with pytest.raises(DataError, match="the schema fixes the positive class"):
-        load(write(TABLE), schema=train.schema, positive="no")
+        refuse(message, write(content, "new.csv"), schema=train.schema)
+    refuse("the schema fixes the positive class", write(TABLE), schema=train.schema, positive="no")
 
 
 def test_label_that_is_a_feature_of_the_schema(write):
     train = load(write(TABLE))
     for label in ("size", 0, "colour"):
-        with pytest.raises(DataError, match="is a feature in the training set; it cannot be the l"):
-            load(write(TABLE), label=label, schema=train.schema)
+        problem = "is a feature in the training set; it cannot be the label"
+        refuse(problem, write(TABLE), label=label, schema=train.schema)
     rows = [["truth", *TABLE[0][:3]], *([row[3], *row[:3]] for row in TABLE[1:])]
     assert same(load(write(rows, "new.csv"), label="truth", schema=train.schema), train)
 
@@ -1091,8 +1027,7 @@ def test_damaged_schemas(write):
         *([*schema[:3], schema[3] | changes] for changes in label),
         *([], schema[3:], schema[:3], tuple(schema), {}, "schema", [*schema, schema[3]]),
     ]:
-        with pytest.raises(DataError, match="load: the schema is damaged; give the `schema` of"):
-            load(path, schema=bad)
+        refuse("load: the schema is damaged; give the `schema` of", path, schema=bad)
 
 
 def test_schema_of_arrays(tmp_path, write):
@@ -1100,16 +1035,12 @@ def test_schema_of_arrays(tmp_path, write):
     data = load(write("1 2:3\n-1 1:1\n1 1:1\n", "new.svm"), schema=train.schema)
     assert data.X.tolist() == [[0, 3, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert load(write("0 2:3\n0 1:1\n", "new.svm"), schema=train.schema).y is None
-    with pytest.raises(DataError, match="feature index 5 is not one of the .* 1 to 4"):
-        load(write("1 5:3\n", "new.svm"), schema=train.schema)
-    np.savez(tmp_path / "new.npz", X=np.eye(4))
-    assert load(tmp_path / "new.npz", schema=train.schema).y is None
-    np.savez(tmp_path / "new.npz", X=np.eye(5))
-    with pytest.raises(DataError, match="feature columns must be 4, as in training, got 5"):
-        load(tmp_path / "new.npz", schema=train.schema)
-    np.savez(tmp_path / "new.npz", X=np.eye(3))
-    with pytest.raises(DataError, match="is categorical in the training set"):
-        load(tmp_path / "new.npz", schema=load(write(TABLE)).schema)
+    path = tmp_path / "new.npz"
+    np.savez(path, X=np.eye(4))
+    assert load(path, schema=train.schema).y is None
+    np.savez(path, X=np.eye(3))
+    refuse("feature columns must be 4, as in training, got 3", path, schema=train.schema)
+    refuse("is categorical in the training set", path, schema=load(write(TABLE)).schema)
 
 
 # -- preprocessing ---------------------------------------------------------------------------------
@@ -1251,13 +1182,11 @@ def test_splits_depend_on_seed_and_trial_only(options):
     assert rows(2) != rows(2, seed=1)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
+def test_split_errors():
+    for options, message in [
         ({"train": 100}, "train=100 means 100 rows; it must be from 3.*to 99"),
         ({"train": 0.999}, "means 100 rows"),
         ({"train": 2}, "means 2 rows; it must be from 3, one per class"),
-        ({"train": 1}, "train=1 means 1 rows"),
         ({"train": 5.5}, "means 5.5 rows"),
         ({"train": -0.5}, "means -0.5 rows"),
         ({"train": np.nan}, "means nan rows"),
@@ -1265,11 +1194,9 @@ def test_splits_depend_on_seed_and_trial_only(options):
         ({"cv": 1}, "cv must be from 2"),
         ({"trials": 0}, "needs trials >= 1"),
         ({"seed": -1}, "seed >= 0"),
-    ],
-)
-def test_split_errors(options, message):
-    with pytest.raises(DataError, match=message):
-        splits(Y, **options)
+    ]:
+        with pytest.raises(DataError, match=message):
+            splits(Y, **options)
 
 
 # -- generators ------------------------------------------------------------------------------------
@@ -1300,10 +1227,6 @@ def test_linear_problem():
 
 
 def test_generator_errors():
-    for name, message in (
-        ("gaussians:1", "two_gaussians: n must be from 2 to .*, got 1"),
-        ("linear:5x0", "linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"),
-        ("linear:99999999999x20", "linear_problem: needs"),
-    ):
-        with pytest.raises(DataError, match=message):
-            load(name)
+    refuse("two_gaussians: n must be from 2 to .*, got 1", "gaussians:1")
+    refuse("linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0", "linear:5x0")
+    refuse("linear_problem: needs", "linear:99999999999x20")
