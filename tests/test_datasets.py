@@ -59,10 +59,10 @@ def write(tmp_path):
     return write
 
 
-def refuse(message, *args, **options):
-    """Assert that `load` raises a DataError of one line that matches; return it."""
+def refuse(message, *args, call=load, **options):
+    """Assert that the call raises a DataError of one line that matches; return it."""
     with pytest.raises(DataError, match=message) as caught:
-        load(*args, **options)
+        call(*args, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -122,9 +122,7 @@ def test_unknown_and_impossible_names():
     names += [f"{kind}{'9' * 5000}" for kind in ("linear:2x", "gaussians:")]
     for name in names:
         for function in (load, locate):
-            with pytest.raises(DataError, match="neither a file nor a data set") as caught:
-                function(name)
-            assert len(str(caught.value)) < 300
+            assert len(refuse("neither a file nor a data set", name, call=function)) < 300
 
 
 def test_locate(tmp_path, monkeypatch, write):
@@ -134,16 +132,10 @@ def test_locate(tmp_path, monkeypatch, write):
     assert locate("gaussians") is None and locate("Linear:20x3:0-vs-1") is None
     odd = write(TABLE, "a:b-vs-c")  # a file may be called so
     assert locate(odd) == locate(f"{odd}:yes-vs-no") == odd
-    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
-    assert locate("mine") == path
     assert same(load(f"{odd}:yes-vs-no"), load(f"{path}:yes-vs-no"))
-
-
-def test_environment_directory(tmp_path, monkeypatch, write):
-    path = write(TABLE, "Mine.csv")
     write(TABLE, "heart.tsv")
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
-    assert same(load("mine"), load(path)) and load("mine").name == "Mine"
+    assert locate("mine") == path and same(load("mine"), load(path)) and load("mine").name == "Mine"
     assert len(load("heart").y) == 270  # the built-in one comes first
     assert {"name": "mine", "path": str(path)} in names()
     monkeypatch.chdir(tmp_path)
@@ -169,7 +161,7 @@ def test_two_classes():
     assert data.notes == ["rows of other classes left out: 411"]
 
 
-def test_one_class_against_the_rest():
+def test_one_class_against_the_rest(write):
     data, full = load("wine:2-vs-rest"), load("wine")
     assert data.classes == ["rest", "2"]
     assert np.array_equal(data.y == 1, full.y == full.classes.index("2"))
@@ -178,9 +170,6 @@ def test_one_class_against_the_rest():
     for rule, counts in (("1+3-vs-2+5", [87, 89]), ("1+2+3-vs-rest", [51, 163])):
         data = load(f"glass:{rule}")
         assert {*data.classes} == {*rule.split("-vs-")} and np.bincount(data.y).tolist() == counts
-
-
-def test_positive_of_two(write):
     data, flipped = load("sonar"), load("sonar", positive="M")
     assert data.classes == ["M", "R"] and flipped.classes == ["R", "M"]
     assert np.array_equal(flipped.y, 1 - data.y)
@@ -191,6 +180,7 @@ def test_positive_of_two(write):
 
 
 def test_order_of_classes(write):
+    """... and of levels: by value, equal ones by their texts."""
     assert load("promoter").classes == ["-", "+"]
     assert load("promoter:+-vs--").classes == ["+", "-"]
     rows = [[str(i % 3), label] for i, label in enumerate(["10", "+9", "-1.0", "9", "10.0", "-1"])]
@@ -198,6 +188,9 @@ def test_order_of_classes(write):
     assert data.classes == ["-1", "9", "10"] and data.y.tolist() == [2, 1, 0, 1, 2, 0]
     rows = [[str(i % 3), label] for i, label in enumerate(["b", "10", "a", "9"])]
     assert load(write(rows)).classes == ["10", "9", "a", "b"]
+    data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
+    assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
+    assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
 
 
 def test_class_errors():
@@ -208,33 +201,27 @@ def test_class_errors():
     refuse("must have different classes on each side", "sonar:M+R-vs-rest")
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [(None, {}), ("balanced", {}), ("a=2", {0: 2}), ("a=2,", {0: 2}), ("d=1,e=3", {2: 3})]
-    + [("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}), ("+1.0=4", {3: 4})],
-)
-def test_class_weights(text, expected):
-    weights = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
-    assert weights == ({"class_weight": expected} if expected else {})
-
-
-@pytest.mark.parametrize("text", ["x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""])
-def test_wrong_class_weights(text):
-    with pytest.raises(DataError, match=r"is not balanced nor name=factor of the classes a, b"):
-        datasets.class_weights(text, ["a", "b"])
+def test_class_weights():
+    for text, expected in [
+        ("a=2", {0: 2}), ("a=2,", {0: 2}), ("d=1,e=3", {2: 3}),
+        ("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}), ("+1.0=4", {3: 4}),
+    ]:  # fmt: skip
+        weights = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
+        assert weights == {"class_weight": expected}
+    assert datasets.class_weights(None, []) == datasets.class_weights("balanced", ["a"]) == {}
+    for text in ("x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""):
+        message = "is not balanced nor name=factor of the classes a, b"
+        refuse(message, text, ["a", "b"], call=datasets.class_weights)
     for factor in ("0", "-1", "inf", "1e999"):
-        with pytest.raises(DataError, match=f"{factor} for 'b'; factors are finite and > 0"):
-            datasets.class_weights(f"a=1,b={factor}", ["a", "b"])
+        message = f"{factor} for 'b'; factors are finite and > 0"
+        refuse(message, f"a=1,b={factor}", ["a", "b"], call=datasets.class_weights)
 
 
 def test_messages_and_notes_have_one_line(write):
     path = write('a,"b\nc",label\n1,,"x\ny"\n2,1,z\n3,1,"u\r\nv"\n')
     refuse("no class 'q'; the classes are u v, x y, z$", path, positive="q")
-    data = load(path, positive="z")
-    assert data.notes == [
-        "classes merged into 'rest': u v, x y",
-        "numbers missing: 1, in b c (1)",
-    ]
+    notes = ["classes merged into 'rest': u v, x y", "numbers missing: 1, in b c (1)"]
+    assert load(path, positive="z").notes == notes
     refuse("no column 'w'; the columns are a, b c, label$", path, label="w")
 
 
@@ -382,8 +369,13 @@ def test_label_column(write):
     assert load(path, label="0").classes == ["5", "6"]  # a name wins over a number
     assert load(path, label=-3).classes == ["1", "2", "3"]
     assert load(path, label=3).feature_names == ["Class=u", "Class=v", "a", "0"]
-    data = load(write("a,b\n1,5\n2,6\n"))
+    data = load(write("a,b\n1,5\n2,6\n", "last.csv"))
     assert data.classes == ["5", "6"] and "label: the last column, 'b'" in data.notes
+    for label, hint in (("Klass", "; did you mean Class.*columns are Class, "), (4, ""), (-5, "")):
+        refuse(f"no column '{label}'{hint}", path, label=label)
+    path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
+    assert same(load(path, label="label"), load(path))
+    refuse("this format fixes the label column", path, label="x1")
 
 
 # -- errors ----------------------------------------------------------------------------------------
@@ -450,29 +442,6 @@ def test_regression_targets(write):
     assert len(load(write(whole)).classes) == 100
 
 
-def test_wrong_label(write):
-    path = write(TABLE)
-    for label, text in (("wieght", "; did you mean weight.*columns are size, "), (4, ""), (-5, "")):
-        refuse(f"no column '{label}'{text}", path, label=label)
-    path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
-    assert same(load(path, label="label"), load(path))
-    refuse("this format fixes the label column", path, label="x1")
-
-
-def test_levels_of_equal_value_have_a_fixed_order(write):
-    data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
-    assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
-    assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
-
-
-def test_wide_svm_files(write):
-    data = load(write("0 1:1\n1 200000:2\n", "t.svm"))
-    assert data.X.shape == (2, 200_000) and data.X.sum() == 3 and data.X[1, -1] == 2
-    assert data.X.flags.c_contiguous and data.feature_names[::199_999] == ["x1", "x200000"]
-    again = load(write("1 200000:2\n", "new.svm"), schema=data.schema)
-    assert np.array_equal(again.X, data.X[1:])
-
-
 def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "MAX_CELLS", 40)
     monkeypatch.setattr(datasets, "MAX_COLUMNS", 15)
@@ -504,8 +473,7 @@ def test_unreadable_files(tmp_path, write, monkeypatch):
     for path in (tmp_path, tmp_path / "pipe.csv"):
         refuse("a directory or a pipe; give a file", path)
     monkeypatch.setattr(os, "stat", deny)
-    with pytest.raises(DataError, match=r"a.csv: cannot be read \(Permission denied\)"):
-        locate(tmp_path / "a.csv")
+    refuse(r"a.csv: cannot be read \(Permission denied\)", tmp_path / "a.csv", call=locate)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1))
@@ -569,9 +537,10 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
 # -- how a file is read ----------------------------------------------------------------------------
 
 
-def table_of(n, /, **columns):
-    """Return rows with a header; each column is a function of the row's number."""
-    return [[*columns], *([str(cell(i)) for cell in columns.values()] for i in range(n))]
+def table_of(n, cell):
+    """Return n rows with a header; the column b is a function of the row's number."""
+    rows = ([str(i % 7), str(cell(i)), str(i % 2)] for i in range(n))
+    return [["a", "b", "label"], *rows]
 
 
 def test_drop(write):
@@ -587,16 +556,13 @@ def test_drop(write):
         for options in ({}, both.reading, {"drop": ["nothing"]}):
             X = load(new, schema=both.schema, **options).X
             assert np.array_equal(X, both.X, equal_nan=True)
-
-
-def test_dropped_columns_are_not_checked(write):
     for cell, text in (
-        (lambda i: f"{i}" if i else "o", "'o' is not a number"),
+        (lambda i: i or "o", "'o' is not a number"),
         (lambda i: f"n{i}", "'b': 60 texts in 60 rows.*; --drop b leaves it out"),
     ):
-        path = write(table_of(60, a=lambda i: i % 7, b=cell, label=lambda i: i % 2))
+        path = write(table_of(60, cell))
         refuse(text, path)
-        assert load(path, drop=["b"]).feature_names == ["a"]
+        assert load(path, drop=["b"]).feature_names == ["a"]  # It is not checked.
 
 
 def test_label_beside_dropped_columns(write):
@@ -665,8 +631,8 @@ def test_decimal_comma(write):
     assert same(load(write(text), schema=data.schema, **data.reading), data)
     refuse("'1,5' has a decimal comma; write a point, or give --deci", write(text))
     for cell in ("1.5", "1.000"):
-        with pytest.raises(DataError, match=f"line 2, column 'a': '{cell}' has a decimal point"):
-            load(write(text.replace("1,5", cell)), decimal=",")
+        path = write(text.replace("1,5", cell))
+        refuse(f"line 2, column 'a': '{cell}' has a decimal point", path, decimal=",")
     headless = load(write("1,5;2,5;0,5\n2,5;3,5;1,5\n"), decimal=",")  # There is no header.
     assert headless.X.tolist() == [[1.5, 2.5], [2.5, 3.5]]
     blanks = load(write("1,5 2,5 0\n3,5 4,5 1\n"), decimal=",")  # No comma is a delimiter.
@@ -695,7 +661,7 @@ def test_guess_of_the_delimiter(write):
     assert data.feature_names == ["x1=1:3", "x1=1:5", "x2=2:1", "x2=2:2"]
 
 
-def test_wrong_options_of_reading(write):
+def test_options_are_checked_and_recorded(write):
     path = write(TABLE)
     refuse("--encoding must be a Python encoding, .*got 'utf-9'", path, encoding="utf-9")
     refuse("--decimal must be '.' or ',', got ';'", path, decimal=";")
@@ -706,9 +672,6 @@ def test_wrong_options_of_reading(write):
         refuse("--encoding must be", path, encoding=name)
     for mark in ["", *'1e-."\n', 3]:
         refuse("--delimiter must be", path, delimiter=mark)
-
-
-def test_options_are_recorded(write):
     data = load(write(TABLE), drop=["size"], encoding="latin-1", delimiter=",")
     assert load(write(TABLE), drop=[0, -2]).reading["drop"] == ["size", "weight"]
     assert json.dumps([*data.reading.values()]) == '[["size"], "latin-1", ".", ","]'
@@ -749,16 +712,13 @@ def test_possible_identifiers(write):
         notes = load(write(rows), **options).notes
         return [note for note in notes if note.startswith("possible identifiers")]
 
-    def table(n, cell):
-        return table_of(n, num=cell, b=lambda i: i % 5, label=lambda i: i % 2)
-
-    note = "possible identifiers (distinct whole numbers): num; --drop leaves them out"
+    note = "possible identifiers (distinct whole numbers): b; --drop leaves them out"
     for cell in (int, lambda i: i * 7919 % 1000 - 300):
-        assert noted(table(20, cell)) == [note] and noted(table(19, cell)) == []
+        assert noted(table_of(20, cell)) == [note] and noted(table_of(19, cell)) == []
     for cell in (lambda i: i + 0.5, lambda i: max(i, 1), lambda i: "" if i == 15 else i):
-        assert noted(table(50, cell)) == []
-    assert noted(table(2000, lambda i: min(i, 1990))) == []  # only the first rows are distinct
-    assert noted(table(30, int), schema=load(write(table(30, int))).schema) == []
+        assert noted(table_of(50, cell)) == []
+    assert noted(table_of(2000, lambda i: min(i, 1990))) == []  # only the first rows are distinct
+    assert noted(table_of(30, int), schema=load(write(table_of(30, int))).schema) == []
 
 
 def test_svm_indices_from_zero(write):
@@ -777,6 +737,11 @@ def test_svm_indices_from_zero(write):
     assert not any("counted" in note for note in ones.notes)
     new = write("1 0:5\n", "new.svm")
     refuse("feature index 0 is not one of the .* 1 to 4", new, schema=ones.schema)
+    wide = load(write("0 1:1\n1 200000:2\n", "t.svm"))
+    assert wide.X.shape == (2, 200_000) and wide.X.sum() == 3 and wide.X[1, -1] == 2
+    assert wide.X.flags.c_contiguous and wide.feature_names[::199_999] == ["x1", "x200000"]
+    again = load(write("1 200000:2\n", "new.svm"), schema=wide.schema)
+    assert np.array_equal(again.X, wide.X[1:])
 
 
 # -- large tables ----------------------------------------------------------------------------------
@@ -866,19 +831,16 @@ ODD = ["1\r2,0", "\n3,1", '"1",0', "3,1,", "3", "1,0\0", "\x0c\n3,1", "1\x0b0"]
 ODD += ["0" * 200_000 + "3,1"]
 
 
-@pytest.mark.parametrize("delimiter", [b",", b" "])
-@pytest.mark.parametrize("text", [*(text.encode() for text in ODD), b"\xe9,1"])
-def test_lines_that_are_not_plain(both, write, text, delimiter):
+def test_lines_that_are_not_plain(both, write):
     """... may come late, after plain ones."""
-    rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
-    quick, careful = both(write(rows.replace(b",", delimiter)))
-    assert quick == careful
-
-
-def test_blank_lines_of_a_single_column(both, write):
-    schema = load(write("a,label\n1,0\n3,1\n")).schema
-    for text, line in (("a\n1\n\n2\n", ""), ("a\n1\n\n1e200\n", "line 4")):
-        quick, careful = both(write(text, "new.csv"), schema=schema)
+    texts = [*(text.encode() for text in ODD), b"\xe9,1"]
+    for text, delimiter in itertools.product(texts, (b",", b" ")):
+        rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
+        quick, careful = both(write(rows.replace(b",", delimiter)))
+        assert quick == careful, text
+    schema = load(write("a,label\n1,0\n3,1\n")).schema  # A single column may have blank lines.
+    for column, line in (("a\n1\n\n2\n", ""), ("a\n1\n\n1e200\n", "line 4")):
+        quick, careful = both(write(column, "new.csv"), schema=schema)
         assert quick == careful and (line in quick if line else len(quick[0][0]) == 2)
 
 
@@ -995,10 +957,6 @@ def test_schema_errors(write):
     ]:
         refuse(message, write(content, "new.csv"), schema=train.schema)
     refuse("the schema fixes the positive class", write(TABLE), schema=train.schema, positive="no")
-
-
-def test_label_that_is_a_feature_of_the_schema(write):
-    train = load(write(TABLE))
     for label in ("size", 0, "colour"):
         problem = "is a feature in the training set; it cannot be the label"
         refuse(problem, write(TABLE), label=label, schema=train.schema)
@@ -1080,19 +1038,13 @@ def test_gaps_are_filled_from_training_rows_only():
 
 
 @pytest.mark.parametrize("scale", [*datasets.SCALES][1:])
-def test_constant_columns_become_zero(scale):
+def test_constant_and_extreme_columns(write, scale):
     X = np.column_stack([np.full(10, 0.1), np.full(10, np.nan), np.arange(10)])
-    prep = Preprocess(scale).fit(X)
-    Z = prep.transform(np.vstack([X, [[5, 5, 5]]]))
+    Z = Preprocess(scale).fit(X).transform(np.vstack([X, [[5, 5, 5]]]))
     assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
-
-
-@pytest.mark.parametrize("scale", datasets.SCALES)
-def test_extreme_numbers_scale_to_finite_ones(write, scale):
-    path = write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n")
-    data = load(path)
-    assert np.isfinite(Preprocess(scale).fit(data.X).transform(data.X)).all()
-    assert np.isfinite(Preprocess(scale).fit(data.X).transform(np.ones((1, 2)))).all()
+    data = load(write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n"))
+    Z = Preprocess(scale).fit(data.X).transform(np.vstack([data.X, np.ones(2)]))
+    assert np.isfinite(Z).all()
 
 
 def test_gaps_may_stay():
@@ -1116,21 +1068,16 @@ BAD_STATES = {
 }
 
 
-def test_damaged_states():
-    state = Preprocess("standard").fit(messy(0)).to_dict()
+def test_preprocess_errors():
+    prep = Preprocess("standard").fit(messy(0))
+    refuse("scale must be one of none, minmax.*got 'max'", "max", call=Preprocess)
+    refuse("X must be a table with rows", np.ones(3), call=Preprocess().fit)
+    message = r"fitted on 4 columns, got X of shape \(2, 3\)"
+    refuse(message, np.ones((2, 3)), call=prep.transform)
+    state = prep.to_dict()
     damaged = [state | {key: value} for key, values in BAD_STATES.items() for value in values]
     for bad in [*damaged, {}, None, [], {"scale": "none"}]:
-        with pytest.raises(DataError, match="Preprocess: .*(damaged|one of none)"):
-            Preprocess.from_dict(bad)
-
-
-def test_preprocess_errors():
-    with pytest.raises(DataError, match="scale must be one of none, minmax.*got 'max'"):
-        Preprocess("max")
-    with pytest.raises(DataError, match="X must be a table with rows"):
-        Preprocess().fit(np.ones(3))
-    with pytest.raises(DataError, match=r"fitted on 4 columns, got X of shape \(2, 3\)"):
-        Preprocess().fit(messy(0)).transform(np.ones((2, 3)))
+        refuse("Preprocess: .*(damaged|one of none)", bad, call=Preprocess.from_dict)
 
 
 # -- splits ----------------------------------------------------------------------------------------
@@ -1195,8 +1142,7 @@ def test_split_errors():
         ({"trials": 0}, "needs trials >= 1"),
         ({"seed": -1}, "seed >= 0"),
     ]:
-        with pytest.raises(DataError, match=message):
-            splits(Y, **options)
+        refuse(message, Y, call=splits, **options)
 
 
 # -- generators ------------------------------------------------------------------------------------
