@@ -276,10 +276,11 @@ class _Table:
 
     def drop_unlabelled(self, target):
         """Drop the rows without a label; `target` is the number of the label column."""
-        rows = [row for row, text in enumerate(self.columns[target]) if text != MISSING_CELL]
-        if not rows:
+        labels = self.columns[target]
+        if (missing := labels.count(MISSING_CELL)) == len(labels):
             raise self.error(target, "all labels are missing; choose another label column")
-        if missing := len(self.lines) - len(rows):
+        if missing:
+            rows = [row for row, text in enumerate(labels) if text != MISSING_CELL]
             self.notes.append(f"rows without a label left out: {missing}")
             self.lines, self.matrix = np.asarray(self.lines)[rows], self.matrix[rows]
             numbers = iter(self.matrix.T)
@@ -368,8 +369,9 @@ def _lines(file) -> Iterator[str]:
     with _text(file) as stream:
         for line in stream:
             if "\0" in line:
-                hint = "save it as UTF-8 text, or give --encoding utf-16"
-                raise DataError(f"{file.path}: contains NUL bytes, like UTF-16; {hint}")
+                raise DataError(
+                    f"{file.path}: contains NUL bytes, like UTF-16; give its --encoding"
+                )
             yield line
 
 
@@ -759,7 +761,7 @@ def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, 
         own = own if labels is not None else _label_schema(table, target, rule, positive)
         schema = [*kinds[:place], own, *kinds[place:]]
     known = next(column for column in schema if column["kind"] == "label")
-    X, feature_names = _encode(table, features, kinds, strict=labels is not None)
+    X, names = _encode(table, features, kinds, strict=labels is not None)
     if labels is not None:
         codes = {text: k for k, text in enumerate(dict.fromkeys(table.columns[target]))}
         y = np.array([codes[text] for text in table.columns[target]], dtype=np.int64)
@@ -771,14 +773,13 @@ def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, 
         X, y = X[~others], y[~others]
     missing = np.isnan(X).sum(axis=0)
     if missing.any():
-        places = [f"{feature_names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
+        places = [f"{names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
         table.notes.append(f"numbers missing: {missing.sum()}, in {_listing(places)}")
-    if not trained and (likely := _identifiers(X, feature_names)):
+    if not trained and (likely := _identifiers(X, names)):
         note = f"possible identifiers (distinct whole numbers): {_listing(likely)}"
         table.notes.append(f"{note}; --drop leaves them out")
     reading = {"drop": [table.names[j] for j in sorted(table.dropped)]}
-    about = feature_names, known["levels"], table.notes, schema
-    return Dataset(X, y, table.where, *about, reading)
+    return Dataset(X, y, table.where, names, known["levels"], table.notes, schema, reading)
 
 
 def _label_column(table, label):
@@ -1108,9 +1109,11 @@ class Preprocess:
             raise DataError(f"Preprocess: X must be a table with rows, got shape {X.shape}")
         gaps = np.isnan(X)
         self.missing_ = int(gaps.sum())
-        median = np.nanmedian if self.missing_ else np.median  # equal, and much faster
-        self.fill_ = median(np.where(gaps.all(axis=0), 0.0, X), axis=0)
-        X = np.where(gaps, self.fill_, X)
+        if self.missing_:
+            self.fill_ = np.nanmedian(np.where(gaps.all(axis=0), 0.0, X), axis=0)
+            X = np.where(gaps, self.fill_, X)
+        else:
+            self.fill_ = np.median(X, axis=0)  # equal, and much faster
         if self.keep_gaps:
             self.fill_ = np.full(X.shape[1], np.nan)
         low, high = X.min(axis=0), X.max(axis=0)
@@ -1338,8 +1341,8 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
     and e are of unit variance; the best possible error is arctan(noise) / pi, 12 % at 0.4.
     """
     if n < 2 or d < 1 or n * d > MAX_CELLS:
-        limits = f"n >= 2, d >= 1 and n * d <= {MAX_CELLS}"
-        raise DataError(f"linear_problem: needs {limits}, got n={n} and d={d}")
+        needs = f"needs n >= 2, d >= 1 and n * d <= {MAX_CELLS}"
+        raise DataError(f"linear_problem: {needs}, got n={n} and d={d}")
     rng, common = np.random.default_rng(seed), 0.3
     X = rng.standard_normal((n, d)) * np.sqrt(1 - common)
     X += rng.standard_normal((n, 1)) * np.sqrt(common)
