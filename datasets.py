@@ -369,9 +369,7 @@ def _lines(file) -> Iterator[str]:
     with _text(file) as stream:
         for line in stream:
             if "\0" in line:
-                raise DataError(
-                    f"{file.path}: contains NUL bytes, like UTF-16; give its --encoding"
-                )
+                raise DataError(f"{file.path}: contains NUL bytes; give --encoding utf-16")
             yield line
 
 

@@ -406,10 +406,7 @@ SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
         ("[\n1,2\n]", "must be a table, got JSON"),
         ("\n<!DOCTYPE html>\n<html>", "got JSON, XML or ARFF"),
         ("@RELATION iris\n@DATA\n1,2\n", "XML or ARFF; give CSV"),
-        (
-            "a,label\n1,0\n2,1\n".encode("utf-16-le"),
-            "contains NUL bytes, like UTF-16; give its --enc",
-        ),
+        ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes; give --encoding"),
         ("a,label\n1,0\n2,1\n".encode("utf-16"), "not UTF-8 .*byte 0xff .*; save it as UTF-8"),
         (b"a,label\n\xe9,0\nb,1\n", "not UTF-8 .*byte 0xe9"),
         *((f"0 1:1 2:5\n{line}\n", message) for line, message in SVM_ERRORS),
