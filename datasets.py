@@ -59,14 +59,13 @@ def load(
     label : name or number (from 0; negative from the end) of the label column; a name wins over a
         number. None: the column called label, class, target or y, else the last one.
     positive : positive class; if there are more than two, the others are merged into "rest".
-    schema : `schema` of the training set; the columns are encoded as there. They are found
-        by name if the header has them, else by position; the label may be absent.
+    schema : `schema` of the training set, by which the columns are encoded. They are found by name
+        if the header has them, else by position; the label may be absent.
     drop : names or numbers, as of `label`, of columns to leave out. With a schema, the columns
         dropped in training have to be repeated only if the file has no header.
-    encoding : encoding of a text file; a byte order mark of UTF-8 is skipped.
-    decimal : decimal mark in a table, "." or ",".
+    encoding, decimal : encoding of a text file; decimal mark in a table, "." or ",".
     delimiter : column separator of a table; a blank stands for any run of blanks and tabs. None:
-        tab, semicolon, comma, bar or blank, whichever fits the first lines.
+        tab, semicolon, comma, bar or blank, by the first lines.
     """
     if schema is not None:
         check_schema(schema)
@@ -78,21 +77,22 @@ def load(
     base, rule = _split_rule(name_or_path)
     path, name = _path(base), base
     if path is None:
-        generated = _generated(base)
-        table = _array_table(base, generated.X, generated.y)
+        size, *shape = GENERATED.fullmatch(base).groups()
+        made = linear_problem(*map(int, shape)) if shape[0] else two_gaussians(int(size or 400))
+        table = _array_table(base, made.X, made.y)
     elif known := _aliases().get(base.lower()):
-        name = known
-        _check_builtin(path, known)
+        name, row = known, _index()[known]
+        with _reading(path), gzip.open(path) as file:
+            if hashlib.sha256(file.read()).hexdigest() != row["sha256_of_csv"]:
+                raise DataError(f"{path}: checksum differs from INDEX.csv; restore the file")
         table = _open(_File(path, delimiter=","), label, schema, drop)
-        table.categorical = _index()[known]["categorical_columns"]
+        table.categorical = row["categorical_columns"]
     else:
         name = _stem(path)
         table = _open(_File(path, **reading), label, schema, drop)
-    if rule:
-        name = f"{name}:{'-vs-'.join(rule)}"
-    data = _dataset(table, name, label, positive, schema, drop, rule)
-    dropped = [table.names[j] for j in sorted(table.dropped)]
-    return replace(data, reading={"drop": dropped, **reading})
+    data = _dataset(table, label, positive, schema, drop, rule)
+    name = f"{name}:{'-vs-'.join(rule)}" if rule else name
+    return replace(data, name=name, reading=data.reading | reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,15 +100,13 @@ class Dataset:
     """A table ready for a solver.
 
     X : float64 (n, d), C-contiguous; NaN where a number is missing.
-    y : int64 (n,) codes into `classes`. With a schema: -1 in rows without a label, and None if no
-        row has one.
+    y : int64 (n,) codes into `classes`. With a schema: -1 without a label; None if no row has one.
     feature_names : one per column of X; an indicator column is called column=level.
     classes : class names; the last of two is the positive class.
     notes : lines for the user: guesses, missing cells, merged classes.
     schema : JSON-able; name, kind (number, category or label) and levels of each column of the
         file; that of the label also has members, the labels of each class.
-    reading : JSON-able options of `load`. load(path, schema=data.schema, **data.reading) reads a
-        new file in the same form.
+    reading : JSON-able options; load(path, schema=data.schema, **data.reading) reads a new file.
     """
 
     X: np.ndarray
@@ -118,15 +116,14 @@ class Dataset:
     classes: list[str]
     notes: list[str]
     schema: list[dict]
-    reading: dict = field(default_factory=dict)
+    reading: dict
 
 
 # -- names and paths -------------------------------------------------------------------------------
 
 SVM_SUFFIXES = {".svm", ".libsvm", ".svmlight"}
 SUFFIXES = {".csv", ".tsv", ".txt", ".data", ".dat", ".npz"} | SVM_SUFFIXES
-GAUSSIANS = re.compile(r"gaussians(?::(\d{1,18}))?", re.I)
-LINEAR = re.compile(r"linear:(\d{1,18})x(\d{1,18})", re.I)
+GENERATED = re.compile(r"gaussians(?::(\d{1,18}))?|linear:(\d{1,18})x(\d{1,18})", re.I)
 RULE = re.compile(r"(?P<base>.+):(?P<left>.+)-vs-(?P<right>.+)")
 
 
@@ -147,7 +144,7 @@ def _path(base):
     """Return the path of a set or a file; None for a generator."""
     if name := _aliases().get(base.lower()):
         return DATA / f"{name}.csv.gz"
-    if GAUSSIANS.fullmatch(base) or LINEAR.fullmatch(base):
+    if GENERATED.fullmatch(base):
         return None
     path = _extra_sets().get(base.lower(), Path(base))
     try:
@@ -205,9 +202,7 @@ def _aliases():
 def _extra_sets():
     """Map the stems, in lower case, of the data files in ENSOLVE_DATA to their paths."""
     folder = os.environ.get("ENSOLVE_DATA")
-    if folder and not os.path.isdir(folder):
-        raise DataError(f"ENSOLVE_DATA={folder}: no such directory; correct or unset it")
-    with _reading(folder):
+    with _reading(f"ENSOLVE_DATA={folder}"):
         paths = sorted(Path(folder).iterdir()) if folder else []
     return {_stem(path).lower(): path for path in paths if _suffix(path) in SUFFIXES}
 
@@ -240,11 +235,7 @@ def _short(text, limit=100):
 # -- opening files ---------------------------------------------------------------------------------
 
 SVM_LINE = re.compile(r"[^\s:,;]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)+\s*(#.*)?")
-NOT_TABLES = {  # How files begin that are often taken for tables.
-    "JSON": r"\{|\[\s*[\[{\"]|\[$",
-    "HTML or XML": r"<[!?a-zA-Z]",
-    "ARFF": r"(?i)@relation\b",
-}
+NOT_A_TABLE = re.compile(r"\{|\[\s*[\[{\"]|\[$|<[!?a-zA-Z]|@relation\b", re.I)  # JSON, XML, ARFF
 MAX_CELLS = 2**30  # 8 GiB of float64; beyond lies a wrong index or an identifier column.
 MAX_COLUMNS = 2**20  # Each has a name and a kind; wider tables are sparse.
 
@@ -260,12 +251,12 @@ class _File(NamedTuple):
 
 @dataclass
 class _Table:
-    """Opened table: the column names at once, the cells after `read`.
+    """Opened table: the column names at once, columns, lines and matrix after `source`.
 
-    A column is a float array, or a list of texts; missing texts are MISSING_CELL. Dropped columns
-    may be empty. `source(text, dropped)` returns the columns, the line number of each row, and the
-    matrix whose columns are the float arrays; the columns in the set `text` are texts. `fixed`: the
-    format allows only numeric features, and `label`, if not None, is the only possible label.
+    A column is a float array, or a list of texts; missing texts are MISSING_CELL. `source(text,
+    dropped)` returns the columns, the line number of each row, and the matrix of the float arrays;
+    the columns in the set `text` are texts, those in `dropped` may be empty. `fixed`: the format
+    allows only numeric features, and `label`, if not None, is the only possible label.
     """
 
     where: str
@@ -283,21 +274,33 @@ class _Table:
     lines: Sequence = ()
     matrix: np.ndarray | None = None
 
-    def read(self, text):
-        self.columns, self.lines, self.matrix = self.source(text, self.dropped)
-
-    def select_rows(self, rows):
-        """Drop all rows except those in the list `rows`."""
-        numbers = iter((matrix := self.matrix[rows]).T)
-        self.columns = [
-            next(numbers) if isinstance(column, np.ndarray) else [column[i] for i in rows if column]
-            for column in self.columns
-        ]
-        self.lines, self.matrix = np.asarray(self.lines)[rows], matrix
+    def drop_unlabelled(self, target):
+        """Drop the rows without a label; `target` is the number of the label column."""
+        labels = self.columns[target]
+        if (missing := labels.count(MISSING_CELL)) == len(labels):
+            raise self.error(target, "all labels are missing; choose another label column")
+        if missing:
+            rows = [row for row, text in enumerate(labels) if text != MISSING_CELL]
+            self.notes.append(f"rows without a label left out: {missing}")
+            self.lines, self.matrix = np.asarray(self.lines)[rows], self.matrix[rows]
+            numbers = iter(self.matrix.T)
+            for j, column in enumerate(self.columns):
+                texts = isinstance(column, list)
+                self.columns[j] = [column[i] for i in rows if column] if texts else next(numbers)
 
     def used(self):
         """Return the numbers of the columns that are not dropped."""
         return [j for j in range(len(self.names)) if j not in self.dropped]
+
+    def words(self, j):
+        """Return the set of texts in column j that are no numbers."""
+        texts = set(self.columns[j]) - {MISSING_CELL}
+        return {text for text in texts if _number(text, self.decimal) is None}
+
+    def wrong_cell(self, j, texts, problem):
+        """Return the error at the first cell of column j that is in `texts`."""
+        row, text = next(pair for pair in enumerate(self.columns[j]) if pair[1] in texts)
+        return self.error(j, f"{_short(text)!r} {problem}", row)
 
     def error(self, j, problem, row=None):
         place = "" if row is None else f", {self.unit} {self.lines[row]}"
@@ -313,18 +316,10 @@ def _check_reading(encoding, decimal, delimiter):
         raise DataError(f"load: --encoding must be {known}, got {encoding!r}") from None
     if decimal not in (".", ","):
         raise DataError(f"load: --decimal must be '.' or ',', got {decimal!r}")
-    good = r"[^\w\"\r\n\0.+-]|_"
-    if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(good, delimiter)):
-        known = "one character, no quote, digit, sign or point, such as ; or |"
+    mark = ";" if delimiter is None else delimiter
+    if mark == decimal or not re.fullmatch(r"[^\w\"\r\n\0.+-]|_", str(mark)):
+        known = "one character, no quote, digit, sign, point or decimal mark, such as ; or |"
         raise DataError(f"load: --delimiter must be {known}, got {delimiter!r}")
-    if delimiter == decimal:
-        raise DataError("load: --decimal and --delimiter must differ, got ',' for both")
-
-
-def _check_builtin(path, name):
-    with _reading(path), gzip.open(path) as file:
-        if hashlib.sha256(file.read()).hexdigest() != _index()[name]["sha256_of_csv"]:
-            raise DataError(f"{path}: checksum differs from INDEX.csv; restore the file")
 
 
 def _open(file, label, schema, drop):
@@ -336,10 +331,8 @@ def _open(file, label, schema, drop):
     if not head:
         raise DataError(f"{path}: the file is empty")
     first = next((line.strip() for line in head if not line.startswith("#")), "")
-    for kind, beginning in NOT_TABLES.items():
-        if re.match(beginning, first):
-            hint = "give CSV, TSV, LIBSVM or .npz"
-            raise DataError(f"{path}: must be a table, got {kind}; {hint}")
+    if NOT_A_TABLE.match(first):
+        raise DataError(f"{path}: must be a table, got JSON, XML or ARFF; give CSV or .npz")
     if _suffix(path) in SVM_SUFFIXES or (file.delimiter is None and SVM_LINE.fullmatch(first)):
         return _read_svm(file, schema, drop)
     if file.delimiter is None:
@@ -350,15 +343,12 @@ def _open(file, label, schema, drop):
 @contextmanager
 def _reading(path, encoding="utf-8"):
     """Turn the errors of reading a file into DataError."""
-    hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: truncated or corrupt gzip file ({error})") from None
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x}"
-        raise DataError(f"{path}: {byte} is not {encoding.upper()}; {hint}") from None
     except UnicodeError as error:
+        hint = "save it as UTF-8 text, or name its encoding, as in --encoding cp1252"
         raise DataError(f"{path}: not {encoding.upper()} ({error}); {hint}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
@@ -379,15 +369,15 @@ def _lines(file) -> Iterator[str]:
     with _text(file) as stream:
         for line in stream:
             if "\0" in line:
-                hint = "save it as UTF-8 text, or give --encoding utf-16"
-                raise DataError(f"{file.path}: contains NUL bytes, like UTF-16; {hint}")
+                raise DataError(f"{file.path}: contains NUL bytes; give --encoding utf-16")
             yield line
 
 
-def _check_size(where, n, d, hint="use fewer rows or columns"):
+def _check_size(where, n, d):
     """Raise DataError if a table (n, d) would be too large."""
     if d > MAX_COLUMNS or n * d > MAX_CELLS:
         size = f"{d} columns" if d > MAX_COLUMNS else f"{n} x {d} cells"
+        hint = "use fewer rows, columns or levels"
         raise DataError(f"{where}: {size} are too many for a dense table; {hint}")
 
 
@@ -396,6 +386,8 @@ def _check_size(where, n, d, hint="use fewer rows or columns"):
 LABEL_NAMES = ("label", "class", "target", "y")
 HEADER_ROWS, HEADER_CELLS = 1000, 1_000_000  # Limits of the rows that decide about a header.
 CHUNK_CELLS = 200_000  # Cells per chunk: enough for NumPy to be fast, few enough for the memory.
+CHUNK_CHARS = 2**22  # Characters per chunk of a table of at least FAST_BYTES.
+FAST_BYTES = 2**23  # Below, to import pandas takes longer than to read by the csv module.
 
 
 def _csv_reader(lines, delimiter, strict=True):
@@ -428,8 +420,7 @@ def _rows(file):
                 continue
             width = width or len(cells)
             if len(cells) != width:
-                place = f"{file.path}, line {reader.line_num}"
-                raise DataError(f"{place}: expected {width} cells, found {len(cells)}")
+                raise csv.Error(f"expected {width} cells, found {len(cells)}")
             _check_size(file.path, 1, width)
             yield reader.line_num, cells
     except csv.Error as error:
@@ -465,14 +456,9 @@ def _read_csv(file, label, schema, drop):
 def _has_header(rows, known, trained, decimal="."):
     """Return True if the first row is a header; `trained` are the features of the schema, if any.
 
-    One of these must hold:
-    (a) it contains all feature names of the schema;
-    (b) its cells are distinct, and one of its texts is a known name that does not occur below: the
-        given label, a column to drop, a feature of the schema, or, without a schema, label, class,
-        target or y;
-    (c) it contains no number, and the cells below one of its texts are numbers;
-    (d) it contains no number, its cells are distinct, none occurs again in its own column, and
-        there is no schema.
+    It contains all features of the schema; or its cells are distinct, and a known name among them
+    does not occur below; or it contains no number, and the cells below one of its texts are
+    numbers, or, without a schema, its cells are distinct and none occurs again in its column.
     """
     first = rows[0]
     if trained and trained <= set(first):
@@ -497,10 +483,7 @@ class _TextColumns(Exception):
 
 
 def _parse(file, header, width, text, dropped):
-    """Read all rows of a table; return columns, lines and matrix as `_Table.source` does.
-
-    The columns in the set `text` are read as texts, and so are those where a cell is not a number.
-    """
+    """Read a table as `_Table.source` does; columns where a cell is not a number are texts, too."""
     numeric = [j for j in range(width) if j not in text | dropped]
     try:
         chunks = [*_fast_chunks(file, header, width, numeric, text)]
@@ -529,43 +512,25 @@ def _csv_chunks(file, header, width, numeric, text):
         floats = {j: _floats(columns[j], file.decimal) for j in numeric}
         if others := {j for j, column in floats.items() if column is None}:
             raise _TextColumns(others)
-        values = np.empty((len(lines), len(numeric)))
-        for k, j in enumerate(numeric):
-            values[:, k] = floats[j]
+        values = np.ascontiguousarray(np.reshape([*floats.values()], (-1, len(lines))).T)
         yield np.array(lines), {j: _texts(columns[j]) for j in text}, values
 
 
-# -- large tables ----------------------------------------------------------------------------------
-
-FAST_BYTES = 2**23  # Below, to import pandas takes longer than to read by the csv module.
-CHUNK_CHARS = 2**22
-
-
 def _fast_chunks(file, header, width, numeric, text):
-    """Yield the chunks of `_csv_chunks`, read by pandas or NumPy; raise ValueError if not plain."""
+    """Yield the chunks of `_csv_chunks`, read by pandas or NumPy.
+
+    Raise ValueError if the file is small, or has a quote, a blank line or one of another width.
+    """
     if width == 1 or not file.delimiter.isascii() or os.path.getsize(file.path) < FAST_BYTES:
         raise ValueError("small, or not plain")
-    for line, rows in _plain_rows(file, width):
-        if header:
-            rows, line, header = rows.partition("\n")[2], line + 1, False
-        if rows:
-            texts, values = _parse_plain(rows, file, width, numeric, text)
-            yield np.arange(line, line + len(values)), texts, values
-
-
-def _plain_rows(file, width):
-    """Yield (number of the first line, text) for chunks of whole lines.
-
-    Raise ValueError at a quote, a blank line, or a line that has not `width` cells.
-    """
     line, delimiter, newline = 1, ord(file.delimiter), ord("\n")
     with _text(file) as stream:
-        while text := stream.read(CHUNK_CHARS):
-            text = (text + stream.readline()).replace("\r\n", "\n")
-            odd = '"' in text or "\r" in text or "\0" in text
-            rows = text.rstrip("\n")
+        while chunk := stream.read(CHUNK_CHARS):
+            chunk = (chunk + stream.readline()).replace("\r\n", "\n")
+            odd = '"' in chunk or "\r" in chunk or "\0" in chunk
+            rows = chunk.rstrip("\n")
             if file.delimiter == " ":
-                odd = odd or re.search(r"[^\S\t\n ]", text)
+                odd = odd or re.search(r"[^\S\t\n ]", chunk)
                 rows = "\n".join([" ".join(row.split()) for row in rows.split("\n")])
             raw = np.frombuffer(f"{rows}\n".encode(), np.uint8)
             ends = np.flatnonzero((raw == delimiter) | (raw == newline))
@@ -573,15 +538,14 @@ def _plain_rows(file, width):
             longest = np.diff(ends, prepend=-1).max()
             if odd or (widths != width).any() or longest > csv.field_size_limit():
                 raise ValueError("not plain")
-            yield line, rows
-            line += text.count("\n")
+            if rows := rows.partition("\n")[2] if header else rows:
+                texts, values = _parse_plain(rows, file, numeric, text)
+                yield np.arange(len(values)) + line + header, texts, values
+            line, header = line + chunk.count("\n"), False
 
 
-def _parse_plain(rows, file, width, numeric, text):
-    """Return {column: texts} and the numbers (n, k); ValueError if a cell is not a number.
-
-    NumPy, without pandas, refuses missing cells, too.
-    """
+def _parse_plain(rows, file, numeric, text):
+    """Return {column: texts} and numbers (n, k); ValueError at a text, or a gap without pandas."""
     try:
         import pandas
     except ImportError:
@@ -604,21 +568,19 @@ def _parse_plain(rows, file, width, numeric, text):
 
 # -- LIBSVM text and arrays ------------------------------------------------------------------------
 
-SVM_HINT = "drop rare features, and number the others 1, 2, 3, ..."
-
 
 def _read_svm(file, schema, drop):
     """Read LIBSVM text, `label index:value ...`, into a dense table."""
     labels, lines, sizes, indices, values = _parse_svm(file)
-    first, d = _svm_columns(file.path, indices, schema, drop)
+    first, d, is_svm = _svm_columns(file.path, indices, schema, drop)
     n = len(labels)
-    _check_size(file.path, n, d, SVM_HINT)
+    _check_size(file.path, n, d)
     X = np.zeros((n, d))
     X[np.repeat(np.arange(n), sizes), np.array(indices, dtype=int) - first] = values
     columns = [_texts(labels), *X.T]
     names = ["label", *(f"x{j}" for j in range(first, first + d))]
     table = _Table(str(file.path), names, lambda *_: (columns, lines, X), label=0, fixed=True)
-    table.header = _is_svm(schema)
+    table.header = is_svm
     if first == 0:
         table.notes.append("feature indices are counted from 0: the columns are x0, x1, ...")
     return table
@@ -635,8 +597,6 @@ def _parse_svm(file):
         place = f"{file.path}, line {number}"
         if ":" in cells[0]:
             raise DataError(f"{place}: {cells[0]!r} where the label belongs; write 0 if unknown")
-        if len(cells) > 1 and cells[1].startswith("qid:"):
-            raise DataError(f"{place}: qid marks ranking data; only classification is supported")
         row = {}
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
@@ -648,7 +608,7 @@ def _parse_svm(file):
                 wrong = f"{_short(cell)!r} is not index:value with a new index from 0 or 1 on"
                 raise DataError(f"{place}: {wrong}")
             if j > MAX_COLUMNS:
-                _check_size(place, 1, j, SVM_HINT)
+                _check_size(place, 1, j)
             row[j] = x
         labels.append(cells[0])
         lines.append(number)
@@ -658,15 +618,8 @@ def _parse_svm(file):
     return labels, lines, sizes, indices, values
 
 
-def _is_svm(schema):
-    """Return True for the schema of LIBSVM text: the label first, then numbered features."""
-    if schema is None or schema[0]["kind"] != "label":
-        return False
-    return len(_numbered(column["name"] for column in schema[1:])) == len(schema) - 1
-
-
 def _svm_columns(path, indices, schema, drop):
-    """Return the first index, 0 or 1, and the number of columns.
+    """Return the first index, 0 or 1, the number of columns, and True if the schema has indices.
 
     Without a schema, indices start from 0 if an index is 0. A schema of LIBSVM text has the indices
     in its column names; columns of any other schema are matched by position.
@@ -674,17 +627,19 @@ def _svm_columns(path, indices, schema, drop):
     smallest, largest = min(indices, default=1), max(indices, default=0)
     first = min(smallest, 1)
     if schema is None:
-        return first, largest + 1 - first
-    width = len(schema) - 1 + len(drop)
-    if _is_svm(schema):
-        known = _numbered([*(column["name"] for column in schema[1:]), *map(str, drop)])
+        return first, largest + 1 - first, False
+    width, known = len(schema) - 1, _numbered(column["name"] for column in schema[1:])
+    is_svm = schema[0]["kind"] == "label" and len(known) == width
+    width += len(drop)
+    if is_svm:
+        known += _numbered(map(str, drop))
         first = min(*known, 1)
         width = max(known) + 1 - first
     if smallest < first or largest >= first + width:
         index = smallest if smallest < first else largest
         known = f"indices of the training set, {first} to {first + width - 1}"
         raise DataError(f"{path}: feature index {index} is not one of the {known}")
-    return first, width
+    return first, width, is_svm
 
 
 def _read_npz(path, trained):
@@ -736,15 +691,12 @@ def _floats(cells, decimal="."):
         cells = [cell.translate(SWAPPED) for cell in cells]
     if "_" in "".join(cells):  # a text in a table; Python reads 10_19 as 1019
         return None
-    try:
+    with suppress(ValueError):
         return np.array(cells, dtype=float)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         stripped = (cell.strip() for cell in cells)  # NumPy strips fewer kinds of blanks.
         return np.array(["nan" if cell in MISSING else cell for cell in stripped], dtype=float)
-    except ValueError:
-        return None
+    return None
 
 
 def _texts(cells):
@@ -773,11 +725,11 @@ BOUND = 1e150  # Larger numbers are refused, as by the methods: their squares ov
 IDENTIFIER_ROWS = 20  # In fewer rows, distinct whole numbers need not be identifiers.
 
 
-def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=None, labels=None):
+def _dataset(table, label=None, positive=None, schema=None, drop=(), rule=None, labels=None):
     """Choose the columns, find their schema if none is given, encode features and labels.
 
-    A list `labels` is given for one of several files, in which classes may be absent: y are codes
-    into this list, which is extended by new labels.
+    An empty list `labels` is given for one of several files, in which classes may be absent: it is
+    filled with the labels, and y are codes into it.
     """
     trained = schema is not None
     table.dropped = {_find(table, column, optional=trained) for column in drop} - {None}
@@ -794,12 +746,12 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
         raise DataError(f"{table.where}: no feature columns; a table needs features and a label")
     if labels is not None and target is None:
         raise DataError(f"{table.where}: has no labels, as the first file has; add their column")
-    table.read(text if target is None else text | {target})
-    if len(table.lines) < (least := 1 if trained else 2):
-        counts = f"rows of data must be at least {least}, got {len(table.lines)}"
-        raise DataError(f"{table.where}: {counts}")
+    text |= set() if target is None else {target}
+    table.columns, table.lines, table.matrix = table.source(text, table.dropped)
+    if (n := len(table.lines)) < (least := 1 if trained else 2):
+        raise DataError(f"{table.where}: rows of data must be at least {least}, got {n}")
     if not trained or labels is not None:
-        _drop_unlabelled(table, target)
+        table.drop_unlabelled(target)
     if not trained:
         kinds = [_feature_schema(table, j, j in text) for j in features]
         place = sum(j < target for j in features)
@@ -807,9 +759,11 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
         own = own if labels is not None else _label_schema(table, target, rule, positive)
         schema = [*kinds[:place], own, *kinds[place:]]
     known = next(column for column in schema if column["kind"] == "label")
-    X, feature_names = _encode(table, features, kinds, strict=labels is not None)
+    X, names = _encode(table, features, kinds, strict=labels is not None)
     if labels is not None:
-        y = _extend_labels(table.columns[target], labels)
+        codes = {text: k for k, text in enumerate(dict.fromkeys(table.columns[target]))}
+        y = np.array([codes[text] for text in table.columns[target]], dtype=np.int64)
+        labels += codes
     else:
         y = None if target is None else _class_codes(table, target, known, rule)
     if y is not None and (others := y == OTHER).any():
@@ -817,23 +771,28 @@ def _dataset(table, name, label=None, positive=None, schema=None, drop=(), rule=
         X, y = X[~others], y[~others]
     missing = np.isnan(X).sum(axis=0)
     if missing.any():
-        places = [f"{feature_names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
+        places = [f"{names[k]} ({missing[k]})" for k in np.flatnonzero(missing)]
         table.notes.append(f"numbers missing: {missing.sum()}, in {_listing(places)}")
-    if not trained and (likely := _identifiers(X, feature_names)):
+    if not trained and (likely := _identifiers(X, names)):
         note = f"possible identifiers (distinct whole numbers): {_listing(likely)}"
         table.notes.append(f"{note}; --drop leaves them out")
-    return Dataset(X, y, name, feature_names, known["levels"], table.notes, schema)
+    reading = {"drop": [table.names[j] for j in sorted(table.dropped)]}
+    return Dataset(X, y, table.where, names, known["levels"], table.notes, schema, reading)
 
 
 def _label_column(table, label):
-    """Return the number of the label column of a training set."""
+    """Return the number of the label column, the given one if any."""
     if label is not None or table.label is not None:
-        return _find_label(table, table.names[table.label] if label is None else label)
+        j = _find(table, table.names[table.label] if label is None else label)
+        if table.fixed and table.label != j:
+            raise DataError(f"{table.where}: this format fixes the label column; leave out label")
+        if j in table.dropped:
+            raise table.error(j, "is the label; it cannot be dropped")
+        return j
     used = table.used()
     lower = {table.names[j].lower(): j for j in reversed(used)}
-    for name in LABEL_NAMES:
-        if name in lower:
-            return lower[name]
+    if known := [lower[name] for name in LABEL_NAMES if name in lower]:
+        return known[0]
     if not used:
         raise DataError(f"{table.where}: all columns are dropped; leave a label and a feature")
     table.notes.append(f"label: the last column, {table.names[used[-1]]!r}")
@@ -853,16 +812,6 @@ def _find(table, column, optional=False):
     raise DataError(f"{table.where}: no column {_short(column)!r}{hint}")
 
 
-def _find_label(table, label):
-    """Return the number of the given label column."""
-    j = _find(table, label)
-    if table.fixed and table.label != j:
-        raise DataError(f"{table.where}: this format fixes the label column; leave out label")
-    if j in table.dropped:
-        raise table.error(j, "is the label; it cannot be dropped")
-    return j
-
-
 def _numbered(names):
     """Return the numbers of the names x0, x1, ...; other names are skipped."""
     return [int(name[1:]) for name in names if re.fullmatch(r"x\d{1,9}", name)]
@@ -876,7 +825,7 @@ def _match(table, label, schema):
     label_name = names.pop(place)
     used = table.used()
     target = table.label if table.label in used else None
-    target = target if label is None else _find_label(table, label)
+    target = target if label is None else _label_column(table, label)
     at = {table.names[j]: j for j in used}
     if table.header and not at.keys().isdisjoint(names):
         if absent := [name for name in names if name not in at]:
@@ -903,17 +852,6 @@ def _match(table, label, schema):
     return features, target
 
 
-def _drop_unlabelled(table, target):
-    """Drop the rows without a label."""
-    column = table.columns[target]
-    if missing := column.count(MISSING_CELL):
-        rows = [row for row, text in enumerate(column) if text != MISSING_CELL]
-        if not rows:
-            raise table.error(target, "all labels are missing; choose another label column")
-        table.select_rows(rows)
-        table.notes.append(f"rows without a label left out: {missing}")
-
-
 def _feature_schema(table, j, category):
     """Return the schema of a feature column; `category` keeps number codes as categories.
 
@@ -928,27 +866,20 @@ def _feature_schema(table, j, category):
     hint = f"--drop {shlex.quote(_short(name))} leaves it out"
     if not levels:
         raise table.error(j, f"all cells are missing; {hint}")
-    if not category:
-        _check_mistyped(table, j, {text for text in levels if _number(text, table.decimal) is None})
+    if not category:  # Are the texts mistyped numbers?
+        words, given = table.words(j), len(column) - column.count(MISSING_CELL)
+        other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
+        if table.decimal == ",":
+            other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
+        if all(_number(text, other) is not None for text in words):
+            raise table.wrong_cell(j, words, advice)
+        if given - sum(text in words for text in column) >= NUMERIC_FRACTION * given:
+            raise table.wrong_cell(j, words, "is not a number; correct it or write ?")
     if len(levels) > max(MAX_LEVELS, len(column) / 2):
         counts = f"{len(levels)} texts in {len(column)} rows"
         raise table.error(j, f"{counts} look like an identifier; {hint}")
     missing = [MISSING_CELL] if MISSING_CELL in column else []
     return {"name": name, "kind": "category", "levels": _ordered(levels) + missing}
-
-
-def _check_mistyped(table, j, texts):
-    """Raise DataError if `texts`, the cells that are not numbers, look like mistyped numbers."""
-    column = table.columns[j]
-    row = next(row for row, text in enumerate(column) if text in texts)
-    other, advice = ",", "has a decimal comma; write a point, or give --decimal ,"
-    if table.decimal == ",":
-        other, advice = ".", "has a decimal point; write a comma, or leave out --decimal ,"
-    if all(_number(text, other) is not None for text in texts):
-        raise table.error(j, f"{_short(column[row])!r} {advice}", row)
-    given = len(column) - column.count(MISSING_CELL)
-    if given - sum(text in texts for text in column) >= NUMERIC_FRACTION * given:
-        raise table.error(j, f"{_short(column[row])!r} is not a number; correct it or write ?", row)
 
 
 def _encode(table, features, kinds, strict=False):
@@ -957,31 +888,29 @@ def _encode(table, features, kinds, strict=False):
     Texts that are not levels of the schema have no indicator; if strict, they are errors.
     """
     n, sizes = len(table.lines), [len(kind["levels"]) or 1 for kind in kinds]
-    widest, hint = max(zip(sizes, features, strict=True)), {}
-    if widest[0] > 1:
-        name = _short(table.names[widest[1]])
-        hint["hint"] = f"drop the column {name!r}, which has {widest[0]} levels, or merge these"
-    _check_size(table.where, n, sum(sizes), **hint)
-    numeric = [j for j, column in enumerate(table.columns) if isinstance(column, np.ndarray)]
-    given = features == numeric
+    _check_size(table.where, n, sum(sizes))
+    is_number = [isinstance(column, np.ndarray) for column in table.columns]
+    given = features == [*np.flatnonzero(is_number)]
     X = table.matrix if given else np.zeros((n, sum(sizes)))
     names, unseen = [], 0
     for j, kind in zip(features, kinds, strict=True):
         column, k = table.columns[j], len(names)
         if kind["kind"] == "number":
+            if not is_number[j]:
+                raise table.wrong_cell(j, table.words(j), "is not a number")
             if not given:
-                X[:, k] = _numbers(table, j)
+                X[:, k] = column
             names.append(kind["name"])
-        elif isinstance(column, np.ndarray):
+        elif is_number[j]:
             raise table.error(j, "is categorical in the training set; give a CSV file")
         else:
             position = {level: i for i, level in enumerate(kind["levels"], k)}
             at = np.array([position.get(text, -1) for text in column])
             X[at >= 0, at[at >= 0]] = 1.0
             if strict and (at < 0).any():
-                wrong = f"{_short(column[row := int(at.argmin())])!r} is not in the first file"
-                known = f"which has {_listing(kind['levels'])}; all levels must occur there"
-                raise table.error(j, f"{wrong}, {known}", row)
+                known = f"{_listing(kind['levels'])}; all levels must occur there"
+                new = set(column) - {*kind["levels"]}
+                raise table.wrong_cell(j, new, f"is not in the first file, which has {known}")
             unseen += (at < 0).sum()
             names += [f"{kind['name']}={level}" for level in kind["levels"]]
     if (large := (X >= BOUND) | (X <= -BOUND)).any():
@@ -992,32 +921,19 @@ def _encode(table, features, kinds, strict=False):
     if unseen:
         table.notes.append(f"categories not seen in training: {unseen} cells; no indicator is set")
     if levels := [len(kind["levels"]) for kind in kinds if kind["levels"]]:
-        counts = f"{len(levels)}, as {sum(levels)} indicator columns"
-        table.notes.append(f"categorical columns: {counts}")
+        note = f"categorical columns: {len(levels)}, as {sum(levels)} indicator columns"
+        table.notes.append(note)
     return X, names
-
-
-def _numbers(table, j):
-    """Return a column of numbers and missing cells; DataError if it has texts."""
-    column = table.columns[j]
-    if not isinstance(column, np.ndarray):
-        wrong = (text != MISSING_CELL and _number(text, table.decimal) is None for text in column)
-        row = [*wrong].index(True)
-        raise table.error(j, f"{_short(column[row])!r} is not a number", row)
-    return column
 
 
 def _identifiers(X, names):
     """Return the names of the columns with distinct whole numbers, as identifiers have."""
-
-    def distinct(X):
-        X = np.sort(X, axis=0)
-        return (X == np.floor(X)).all(axis=0) & (np.diff(X, axis=0) > 0).all(axis=0)
-
-    if len(X) < IDENTIFIER_ROWS:
-        return []
-    likely = np.flatnonzero(distinct(X[:1000]))  # The first rows exclude nearly all columns.
-    return [names[k] for k in likely if distinct(X[:, k])]
+    likely = np.arange(X.shape[1] if len(X) >= IDENTIFIER_ROWS else 0)
+    for n in (1000, len(X)):  # The first rows exclude nearly all columns.
+        some = np.sort(X[:n, likely], axis=0)
+        whole, distinct = some == np.floor(some), np.diff(some, axis=0) > 0
+        likely = likely[whole.all(axis=0) & distinct.all(axis=0)]
+    return [names[k] for k in likely]
 
 
 def check_schema(schema):
@@ -1027,11 +943,11 @@ def check_schema(schema):
         return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
     def valid(name, kind, levels, members=()):
-        least, most = {"number": (0, 0), "category": (1, np.inf), "label": (2, np.inf)}[kind]
-        is_valid = texts([name]) and texts(levels) and least <= len(levels) <= most
-        is_valid = is_valid and len(set(levels)) == len(levels)
-        is_valid = is_valid and len(members) == (len(levels) if kind == "label" else 0)
-        return is_valid and all(texts(labels) and labels for labels in members)
+        least = {"number": 0, "category": 1, "label": 2}[kind]
+        counts = len(levels) >= least and (kind != "number" or not levels)
+        counts = counts and len(members) == (len(levels) if kind == "label" else 0)
+        named = texts([name]) and texts(levels) and len(set(levels)) == len(levels)
+        return counts and named and all(texts(labels) and labels for labels in members)
 
     try:
         kinds = [column["kind"] for column in schema if valid(**column)]
@@ -1041,7 +957,7 @@ def check_schema(schema):
         whole = False
     if not whole:
         raise DataError("load: the schema is damaged; give the `schema` of a loaded set")
-    (classes,) = (column["levels"] for column in schema if column["kind"] == "label")
+    classes = schema[kinds.index("label")]["levels"]
     return classes, sum(len(column["levels"]) or 1 for column in schema) - len(classes)
 
 
@@ -1053,24 +969,30 @@ UNLABELLED, OTHER = -1, -2  # codes of a row without a label, and of one that a 
 
 
 def _label_schema(table, j, rule, positive):
-    """Return the schema of the label column: the classes, and the labels of each.
-
-    Classes are ordered by value if all are numbers, in shortest form (+1 and 1.0 are "1"), else
-    alphabetically; "-" precedes "+".
-    """
-    labels = set(table.columns[j])
-    if all(_number(text, table.decimal) is not None for text in labels):
-        labels = {_shortest(text, table.decimal) for text in labels}
-    groups = _regroup(table.where, {name: [name] for name in _ordered(labels)}, rule)
-    if positive is not None:
-        groups = _regroup(table.where, groups, (str(positive), "rest"))
+    """Return the schema of the label column: the classes, and the labels of each."""
+    _, groups = _group(table.where, table.columns[j], rule, positive, table.decimal)
     if problem := _class_problem(groups):
         raise table.error(j, problem)
     for name, members in groups.items():
         if len(members) > 1:
             table.notes.append(f"classes merged into {name!r}: {_listing(members)}")
-    members = list(groups.values())
-    return {"name": table.names[j], "kind": "label", "levels": list(groups), "members": members}
+    own = {"name": table.names[j], "kind": "label"}
+    return own | {"levels": [*groups], "members": [*groups.values()]}
+
+
+def _group(where, labels, rule, positive, decimal="."):
+    """Return {label: name} and {class: names}; the positive class comes last.
+
+    Classes are ordered by value if all are numbers, in shortest form (+1 and 1.0 are "1"), else
+    alphabetically; "-" precedes "+".
+    """
+    names = {label: label for label in labels}
+    if all(_number(label, decimal) is not None for label in names):
+        names = {label: _shortest(label, decimal) for label in names}
+    groups = _regroup(where, {name: [name] for name in _ordered({*names.values()})}, rule)
+    if positive is not None:
+        groups = _regroup(where, groups, (str(positive), "rest"))
+    return names, groups
 
 
 def _class_problem(groups):
@@ -1124,30 +1046,17 @@ def _class_codes(table, j, known, rule):
         table.notes.append(f"column {name!r} has no class of the training set; ignored")
         return None
     if unseen:
-        row = next(row for row, text in enumerate(column) if text in unseen)
-        wrong = f"{_short(column[row])!r} is not a class of the training set"
-        raise table.error(j, f"{wrong}: {_listing(known['levels'])}", row)
+        levels = _listing(known["levels"])
+        raise table.wrong_cell(j, unseen, f"is not a class of the training set: {levels}")
     if missing := column.count(MISSING_CELL):
         table.notes.append(f"rows without a label, not counted in errors: {missing}")
     code_of = {text: codes[name] if name in chosen else OTHER for text, name in names.items()}
     code_of[MISSING_CELL] = UNLABELLED
-    return np.fromiter(map(code_of.__getitem__, column), np.int64, len(column))
-
-
-def _extend_labels(column, labels):
-    """Return codes (n,) of texts into the list `labels`; new texts are appended to it."""
-    codes = {label: k for k, label in enumerate(labels)}
-    for text in dict.fromkeys(column):
-        codes.setdefault(text, len(codes))
-    labels[:] = codes
-    return np.fromiter(map(codes.__getitem__, column), np.int64, len(column))
+    return np.array([code_of[text] for text in column], dtype=np.int64)
 
 
 def class_weights(text, classes) -> dict:
-    """Read `name=factor,name=factor` for a method whose classes are codes.
-
-    Returns {"class_weight": {code: factor}}, and an empty dict for None or "balanced".
-    """
+    """Read `name=factor,...` as {"class_weight": {code: factor}}; {} if None or balanced."""
     if text is None or text == "balanced":
         return {}
     factors, rest = {}, ""
@@ -1177,19 +1086,11 @@ SCALES = {
 
 
 class Preprocess:
-    """Fill missing cells and scale columns, by statistics of the training rows only.
+    """Fill missing cells and scale columns as SCALES says, by statistics of the training rows only.
 
     A missing cell becomes the column's median (0 if it has no value at all); with keep_gaps it
-    stays missing. Then, with min, max, mean and standard deviation of the filled column:
-
-        none        x
-        minmax      2 (x - min) / (max - min) - 1
-        minmax01    (x - min) / (max - min)
-        standard    (x - mean) / std
-        tanh        tanh((x - mean) / std)
-
-    A column that is constant in the training rows, or spread less than 1e-150, becomes 0 (except
-    with none).
+    stays missing. A column that is constant in the training rows, or spread less than 1e-150,
+    becomes 0 (except with none).
 
     `fit` sets fill_, center_ and spread_, arrays (d,): the scaled value is (x - center_) / spread_,
     or 0 if spread_ is 0; and missing_, the number of missing cells in the training rows.
@@ -1228,8 +1129,7 @@ class Preprocess:
         return self
 
     def transform(self, X):
-        X = np.asarray(X, dtype=float)
-        d = len(self.fill_)
+        X, d = np.asarray(X, dtype=float), len(self.fill_)
         if X.ndim != 2 or X.shape[1] != d:
             raise DataError(f"Preprocess: fitted on {d} columns, got X of shape {X.shape}")
         X = np.where(np.isnan(X), self.fill_, X) - self.center_
@@ -1245,10 +1145,9 @@ class Preprocess:
     def from_dict(cls, state):
         """Return the object whose `to_dict` is given; raise DataError if the dict is damaged."""
         try:
-            prep = cls(state["scale"])
+            prep, arrays = cls(state["scale"]), ("fill_", "center_", "spread_")
             prep.missing_ = state["missing_"]
-            fill, center, spread = (state[key] for key in ("fill_", "center_", "spread_"))
-            prep.fill_, prep.center_, prep.spread_ = np.array([fill, center, spread], dtype=float)
+            prep.fill_, prep.center_, prep.spread_ = np.array([state[key] for key in arrays], float)
             whole = np.isfinite([prep.center_, prep.spread_]).all() and (prep.spread_ >= 0).all()
             whole = whole and prep.fill_.ndim == 1 and not np.isinf(prep.fill_).any()
             whole = whole and isinstance(prep.missing_, int) and prep.missing_ >= 0
@@ -1259,37 +1158,27 @@ class Preprocess:
         return prep
 
 
-def splits(
-    y, *, trials=10, train=0.5, cv=None, seed=0, first=0
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def splits(y, *, trials=10, train=0.5, cv=None, seed=0, first=0) -> Iterator[tuple]:
     """Yield stratified splits (train_rows, test_rows), each sorted.
 
     Split t depends on `seed` and t only, not on the number of trials.
 
-    Parameters
-    ----------
     y : (n,) labels
     trials : number of random splits; with `cv`, of repetitions with new folds
     train : training rows as a fraction in (0, 1) or a number; at least one per class
     cv : number of folds; each is the test set once
-    seed : integer >= 0
-    first : number of the first trial; those before it cost nothing
+    seed, first : integer >= 0; number of the first trial, those before it cost nothing
     """
     codes, counts = np.unique(y, return_inverse=True, return_counts=True)[1:]
-    n = len(codes)
+    n, size = len(codes), round(train * len(codes)) if 0 < train < 1 else train
     if trials < 1 or seed < 0:
         raise DataError(f"splits: needs trials >= 1 and seed >= 0, got {trials} and {seed}")
-    if cv is not None:
-        if not 2 <= cv <= counts.min():
-            limits = f"from 2 to {counts.min()}, the size of the smallest class"
-            raise DataError(f"splits: cv must be {limits}, got {cv}")
-    elif not 0 < train < 1 and (train < 2 or train % 1 != 0):
-        raise DataError(f"splits: train must be a fraction in (0, 1) or >= 2 rows, got {train}")
-    else:
-        size = round(train * n) if train < 1 else int(train)
-        if not len(counts) <= size < n:
-            limits = f"from {len(counts)}, one per class, to {n - 1}, to leave one for testing"
-            raise DataError(f"splits: train={train} means {size} rows; it must be {limits}")
+    if cv is not None and not 2 <= cv <= counts.min():
+        limits = f"from 2 to {counts.min()}, the size of the smallest class"
+        raise DataError(f"splits: cv must be {limits}, got {cv}")
+    if cv is None and (size % 1 or not len(counts) <= size < n):
+        limits = f"from {len(counts)}, one per class, to {n - 1}, to leave one for testing"
+        raise DataError(f"splits: train={train} means {size:g} rows; it must be {limits}")
 
     def draw():
         ranks = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -1330,22 +1219,22 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
 
     Blocks of a directory are out of core. An array of float64 in an .npz file without compression
     is mapped; anything else is converted once into unnamed files in the directory for temporary
-    files (TMPDIR), which are freed with the object. So are arrays that functions attach.
-    numpy.savez does not align its arrays: the product of a whole block by NumPy copies it.
-
-    The columns of text are those of the first file; y are codes into the attribute `classes`, the
-    classes of all files. Without codes this is None and y is as stored or given. `blocks[:5]` are
-    the first five.
+    files (TMPDIR), which are freed with the object. The columns of text are those of the first
+    file; y are codes into the attribute `classes`, the classes of all files. Without codes this is
+    None and y is as stored or given. `blocks[:5]` are the first five.
     """
     positive, notes = reading.get("positive"), []
     is_dask = hasattr(source, "dask") and hasattr(source, "rechunk")
     if not is_dask and (y is not None or sample_weight is not None):
-        hint = "blocks of arrays and files have their own"
-        raise DataError(f"blocks: y and sample_weight are for Dask arrays; {hint}")
+        raise DataError("blocks: y and sample_weight are for Dask arrays; leave them out")
     if isinstance(source, str | os.PathLike):
         opened, notes = _file_sources(source, coded, reading)
     elif is_dask:
-        opened, client = local.chunk_sources(source, y, sample_weight), client or _client()
+        opened = local.chunk_sources(source, y, sample_weight)
+        with suppress(ImportError, ValueError):  # absent, or without a default client
+            import distributed
+
+            client = client or distributed.default_client()
     elif isinstance(source, list | tuple) and source:
         opened = [local.array_source(k, given) for k, given in enumerate(source)]
     else:
@@ -1356,49 +1245,34 @@ def blocks(source, y=None, sample_weight=None, client=None, coded=False, **readi
     return local.LocalBlocks(*args) if client is None else remote.RemoteBlocks(client, *args)
 
 
-def _client():
-    """Return the default client of Dask, or None."""
-    with suppress(ImportError, ValueError):
-        import distributed
-
-        return distributed.default_client()
-
-
 def _common_labels(positive, infos, source):
-    """Return classes, {label: code} and schema of all blocks; None thrice if labels are no codes.
-
-    The schema is that of one source, with the classes of all blocks.
-    """
+    """Return classes, {label: code} and schema of all blocks; three None without codes."""
     if infos[0].labels is None:
         return None, None, None
-    names = {label: label for info in infos for label in info.labels or ()}
-    if all(_number(label) is not None for label in names):
-        names = {label: _shortest(label) for label in names}
-    groups = {name: [name] for name in _ordered({*names.values()})}
-    if positive is not None:
-        groups = _regroup(source.title, groups, (str(positive), "rest"))
+    labels = chain(*(info.labels or () for info in infos))
+    names, groups = _group(source.title, labels, None, positive)
     if problem := _class_problem(groups):
         raise DataError(f"{source.title} and the other files: {problem}")
     code = {name: k for k, members in enumerate(groups.values()) for name in members}
-    codes = {label: code[name] for label, name in names.items()}
-    members = [{} for _ in groups]
-    for label, k in codes.items():
-        members[k][_shortest(label)] = True
-    known = {"levels": [*groups], "members": [[*labels] for labels in members]}
-    schema = getattr(source, "schema", None)
-    if schema is None:
-        schema = [{"name": f"x{j}", "kind": "number", "levels": []} for j in range(infos[0].d)]
-        schema.append({"name": "label", "kind": "label"})
+    known = {"levels": [*groups], "members": [*groups.values()]}
+    columns = [*(f"x{j}" for j in range(infos[0].d)), "label"]
+    schema = getattr(source, "schema", None) or _schema(columns)
     schema = [column | known if column["kind"] == "label" else column for column in schema]
-    return [*groups], codes, schema
+    return [*groups], {label: code[name] for label, name in names.items()}, schema
+
+
+def _schema(names):
+    """Return the schema of columns of numbers; that called label is the label."""
+    label = {"name": "label", "kind": "label", "levels": [], "members": []}
+    number = {"kind": "number", "levels": []}
+    return [label if name == "label" else {"name": name, **number} for name in names]
 
 
 def _read_file(path, labels, label=None, schema=None, drop=(), **reading):
     """Load one of several text files; its y are codes into the list of labels, which is filled."""
     table = _open(_File(Path(path), **reading), label, schema, drop)
-    data = _dataset(table, _stem(Path(path)), label, schema=schema, drop=drop, labels=labels)
-    dropped = [table.names[j] for j in sorted(table.dropped)]
-    return replace(data, reading={"drop": dropped, **reading})
+    data = _dataset(table, label, schema=schema, drop=drop, labels=labels)
+    return replace(data, reading=data.reading | reading)
 
 
 def _file_sources(folder, coded, reading):
@@ -1414,9 +1288,8 @@ def _file_sources(folder, coded, reading):
         raise DataError(f"blocks: options are {known}, got {_listing(reading)}") from None
     titles = [str(path.resolve()) for path in paths]
     if _suffix(paths[0]) == ".npz":
-        if wrong := reading.keys() - {"positive"}:
-            hint = f"leave out {_listing(sorted(wrong))}"
-            raise DataError(f"{folder}: .npz files are read in one way only; {hint}")
+        if wrong := _listing(sorted(reading.keys() - {"positive"})):
+            raise DataError(f"{folder}: .npz files are read in one way only; leave out {wrong}")
         coded = coded or "positive" in reading
         return [local.NpzSource(title, coded) for title in titles], []
     drop = [drop] if isinstance(drop, str | int) else [*drop]
@@ -1427,8 +1300,7 @@ def _file_sources(folder, coded, reading):
 
 
 def _widest(paths, options, label, drop):
-    """Return a schema with the features of all files of LIBSVM text, None for tables; and the
-    columns to drop."""
+    """Return the schema of all files of LIBSVM text, None for tables; and the columns to drop."""
     spans = []
     for path in paths:
         table = _open(_File(path, **options), label, None, drop)
@@ -1441,13 +1313,7 @@ def _widest(paths, options, label, drop):
     names = ["label", *(f"x{j}" for j in range(min(spans), max(spans) + 1))]
     whole = _Table(str(paths[0]), names, None, label=0, fixed=True)
     dropped = [names[_find(whole, column)] for column in drop]
-    kinds = ["label", *["number"] * (len(names) - 1)]
-    schema = [
-        {"name": name, "kind": kind, "levels": []} | ({"members": []} if kind == "label" else {})
-        for name, kind in zip(names, kinds, strict=True)
-        if name not in dropped
-    ]
-    return schema, dropped
+    return _schema(name for name in names if name == "label" or name not in dropped), dropped
 
 
 # -- generators ------------------------------------------------------------------------------------
@@ -1463,8 +1329,7 @@ def two_gaussians(n=400, distance=2.0, seed=0) -> Dataset:
         raise DataError(f"two_gaussians: n must be from 2 to {MAX_CELLS // 2}, got {n}")
     y = np.arange(n) % 2
     X = np.random.default_rng(seed).standard_normal((n, 2)) + distance * (y[:, None] - 0.5)
-    name = f"gaussians:{n}"
-    return _dataset(_array_table(name, X, y), name)
+    return _dataset(_array_table(f"gaussians:{n}", X, y))
 
 
 def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
@@ -1474,21 +1339,12 @@ def linear_problem(n, d, seed=0, noise=0.4) -> Dataset:
     and e are of unit variance; the best possible error is arctan(noise) / pi, 12 % at 0.4.
     """
     if n < 2 or d < 1 or n * d > MAX_CELLS:
-        limits = f"n >= 2, d >= 1 and n * d <= {MAX_CELLS}"
-        raise DataError(f"linear_problem: needs {limits}, got n={n} and d={d}")
+        needs = f"needs n >= 2, d >= 1 and n * d <= {MAX_CELLS}"
+        raise DataError(f"linear_problem: {needs}, got n={n} and d={d}")
     rng, common = np.random.default_rng(seed), 0.3
     X = rng.standard_normal((n, d)) * np.sqrt(1 - common)
     X += rng.standard_normal((n, 1)) * np.sqrt(common)
     w = rng.standard_normal(d)
     w /= np.sqrt((1 - common) * w @ w + common * w.sum() ** 2)
     y = (X @ w + noise * rng.standard_normal(n) > 0).astype(int)
-    name = f"linear:{n}x{d}"
-    return _dataset(_array_table(name, X, y), name)
-
-
-def _generated(base):
-    """Generate the data set that `base` names."""
-    if match := GAUSSIANS.fullmatch(base):
-        return two_gaussians(int(match[1] or 400))
-    n, d = map(int, LINEAR.fullmatch(base).groups())
-    return linear_problem(n, d)
+    return _dataset(_array_table(f"linear:{n}x{d}", X, y))

@@ -19,16 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import datasets
-from datasets import (
-    DataError,
-    Preprocess,
-    linear_problem,
-    load,
-    locate,
-    names,
-    splits,
-    two_gaussians,
-)
+from datasets import DataError, Preprocess, load, locate, names, splits
 from tests.conftest import damage
 
 with open(datasets.DATA / "INDEX.csv", newline="") as file:
@@ -57,6 +48,14 @@ def write(tmp_path):
         return path
 
     return write
+
+
+def refuse(message, *args, call=load, **options):
+    """Assert that the call raises a DataError of one line that matches; return it."""
+    with pytest.raises(DataError, match=message) as caught:
+        call(*args, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def same(a, b):
@@ -92,20 +91,12 @@ def test_index_is_complete():
     assert files == set(INDEX) and len(INDEX) == 42
     aliases = [alias for s in names() for alias in s["aliases"]]
     assert len(aliases) == len(set(aliases)) and not set(aliases) & set(INDEX)
+    assert {"diabetes", "credit", "vote", "german.numer", "letter:ab", "promoters"} <= {*aliases}
+    for entry in names():
+        for alias in entry["aliases"]:
+            assert locate(alias) == locate(alias.upper()) == locate(entry["name"])
+    assert load("BUPA").name == "liver" and same(load("BUPA"), load("liver"))
     assert all(row["licence"] and row["source"] for row in INDEX.values())
-
-
-@pytest.mark.parametrize(
-    "alias, name",
-    [("diabetes", "pima"), ("BUPA", "liver"), ("credit", "crx"), ("clean1", "musk1")]
-    + [("breast-cancer-wisconsin", "breastw"), ("vote", "house-votes"), ("credit-g", "german")]
-    + [("german.numer", "german-numer"), ("letter:ab", "letter-ab"), ("promoters", "promoter")]
-    + [("colic", "horse"), ("balance-scale", "balance"), ("Monks", "monks1")]
-    + [("statlog-heart", "heart"), ("insurance", "insurance-num")],
-)
-def test_alias(alias, name):
-    found = load(alias)
-    assert found.name == name and same(found, load(name))
 
 
 def test_changed_builtin_file(tmp_path, monkeypatch):
@@ -113,20 +104,16 @@ def test_changed_builtin_file(tmp_path, monkeypatch):
     rows = gzip.decompress((datasets.DATA / "heart.csv.gz").read_bytes())
     (tmp_path / "heart.csv.gz").write_bytes(gzip.compress(rows.replace(b"70", b"71", 1)))
     monkeypatch.setattr(datasets, "DATA", tmp_path)
-    with pytest.raises(DataError, match="heart.csv.gz: checksum differs"):
-        load("heart")
+    refuse("heart.csv.gz: checksum differs", "heart")
 
 
 def test_unknown_and_impossible_names():
-    with pytest.raises(DataError, match="sonarr: neither.*did you mean sonar.*cli.py datasets"):
-        load("sonarr")
+    refuse("sonarr: neither.*did you mean sonar.*cli.py datasets", "sonarr")
     names = ["linear:20", "a" * 5000, "a/" * 5000, "a\0b"]
     names += [f"{kind}{'9' * 5000}" for kind in ("linear:2x", "gaussians:")]
     for name in names:
         for function in (load, locate):
-            with pytest.raises(DataError, match="neither a file nor a data set") as caught:
-                function(name)
-            assert len(str(caught.value)) < 300
+            assert len(refuse("neither a file nor a data set", name, call=function)) < 300
 
 
 def test_locate(tmp_path, monkeypatch, write):
@@ -136,16 +123,10 @@ def test_locate(tmp_path, monkeypatch, write):
     assert locate("gaussians") is None and locate("Linear:20x3:0-vs-1") is None
     odd = write(TABLE, "a:b-vs-c")  # a file may be called so
     assert locate(odd) == locate(f"{odd}:yes-vs-no") == odd
-    monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
-    assert locate("mine") == path
     assert same(load(f"{odd}:yes-vs-no"), load(f"{path}:yes-vs-no"))
-
-
-def test_environment_directory(tmp_path, monkeypatch, write):
-    path = write(TABLE, "Mine.csv")
     write(TABLE, "heart.tsv")
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
-    assert same(load("mine"), load(path)) and load("mine").name == "Mine"
+    assert locate("mine") == path and same(load("mine"), load(path)) and load("mine").name == "Mine"
     assert len(load("heart").y) == 270  # the built-in one comes first
     assert {"name": "mine", "path": str(path)} in names()
     monkeypatch.chdir(tmp_path)
@@ -154,11 +135,9 @@ def test_environment_directory(tmp_path, monkeypatch, write):
     assert datasets.is_directory("parts") and not datasets.is_directory("heart")
     assert not datasets.is_directory("absent") and not datasets.is_directory("a\0b")
     assert locate("parts") == Path("parts") and locate("heart").parent == datasets.DATA
-    with pytest.raises(DataError, match="parts: a directory or a pipe; give a file"):
-        load("parts")
+    refuse("parts: a directory or a pipe; give a file", "parts")
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path / "none"))
-    with pytest.raises(DataError, match="ENSOLVE_DATA=.*no such directory"):
-        load("mine")
+    refuse("ENSOLVE_DATA=.*No such file or directory", "mine")
 
 
 # -- classes ---------------------------------------------------------------------------------------
@@ -173,7 +152,7 @@ def test_two_classes():
     assert data.notes == ["rows of other classes left out: 411"]
 
 
-def test_one_class_against_the_rest():
+def test_one_class_against_the_rest(write):
     data, full = load("wine:2-vs-rest"), load("wine")
     assert data.classes == ["rest", "2"]
     assert np.array_equal(data.y == 1, full.y == full.classes.index("2"))
@@ -182,9 +161,6 @@ def test_one_class_against_the_rest():
     for rule, counts in (("1+3-vs-2+5", [87, 89]), ("1+2+3-vs-rest", [51, 163])):
         data = load(f"glass:{rule}")
         assert {*data.classes} == {*rule.split("-vs-")} and np.bincount(data.y).tolist() == counts
-
-
-def test_positive_of_two(write):
     data, flipped = load("sonar"), load("sonar", positive="M")
     assert data.classes == ["M", "R"] and flipped.classes == ["R", "M"]
     assert np.array_equal(flipped.y, 1 - data.y)
@@ -192,9 +168,15 @@ def test_positive_of_two(write):
     assert load("sonar:R-vs-M", positive="R").classes == ["M", "R"]
     data = load(f"{write(TABLE)}:yes-vs-no")
     assert data.classes == ["yes", "no"] and data.name == "t:yes-vs-no"
+    refuse("no class '4'; the classes are 1, 2, 3", "wine:4-vs-rest")
+    refuse("no class 'sab'; did you mean saab", "vehicle:sab-vs-bus")
+    refuse("no class 'X'; the classes are M, R", "sonar", positive="X")
+    refuse("1-vs-1.2 must have different classes", "wine:1-vs-1+2")
+    refuse("must have different classes on each side", "sonar:M+R-vs-rest")
 
 
 def test_order_of_classes(write):
+    """... and of levels: by value, equal ones by their texts."""
     assert load("promoter").classes == ["-", "+"]
     assert load("promoter:+-vs--").classes == ["+", "-"]
     rows = [[str(i % 3), label] for i, label in enumerate(["10", "+9", "-1.0", "9", "10.0", "-1"])]
@@ -202,53 +184,33 @@ def test_order_of_classes(write):
     assert data.classes == ["-1", "9", "10"] and data.y.tolist() == [2, 1, 0, 1, 2, 0]
     rows = [[str(i % 3), label] for i, label in enumerate(["b", "10", "a", "9"])]
     assert load(write(rows)).classes == ["10", "9", "a", "b"]
+    data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
+    assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
+    assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
 
 
-@pytest.mark.parametrize(
-    "name, options, message",
-    [
-        ("wine:4-vs-rest", {}, "no class '4'; the classes are 1, 2, 3"),
-        ("vehicle:sab-vs-bus", {}, "no class 'sab'; did you mean saab"),
-        ("sonar", {"positive": "X"}, "no class 'X'; the classes are M, R"),
-        ("wine:1-vs-1+2", {}, "1-vs-1.2 must have different classes"),
-        ("sonar:M+R-vs-rest", {}, "must have different classes on each side"),
-    ],
-)
-def test_class_errors(name, options, message):
-    with pytest.raises(DataError, match=message):
-        load(name, **options)
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [(None, {}), ("balanced", {}), ("a=2", {0: 2}), ("a=2,", {0: 2}), ("d=1,e=3", {2: 3})]
-    + [("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}), ("+1.0=4", {3: 4})],
-)
-def test_class_weights(text, expected):
-    weights = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
-    assert weights == ({"class_weight": expected} if expected else {})
-
-
-@pytest.mark.parametrize("text", ["x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""])
-def test_wrong_class_weights(text):
-    with pytest.raises(DataError, match=r"is not balanced nor name=factor of the classes a, b"):
-        datasets.class_weights(text, ["a", "b"])
+def test_class_weights():
+    for text, expected in [
+        ("a=2", {0: 2}), ("a=2,", {0: 2}), ("d=1,e=3", {2: 3}),
+        ("b,c=0.5,a=1e3", {1: 0.5, 0: 1000}), ("+1.0=4", {3: 4}),
+    ]:  # fmt: skip
+        weights = datasets.class_weights(text, ["a", "b,c", "d=1,e", "1"])
+        assert weights == {"class_weight": expected}
+    assert datasets.class_weights(None, []) == datasets.class_weights("balanced", ["a"]) == {}
+    for text in ("x=1", "a", "a=", "a=x", "a=1,x=2", "=1", 2, [1, 2], ""):
+        message = "is not balanced nor name=factor of the classes a, b"
+        refuse(message, text, ["a", "b"], call=datasets.class_weights)
     for factor in ("0", "-1", "inf", "1e999"):
-        with pytest.raises(DataError, match=f"{factor} for 'b'; factors are finite and > 0"):
-            datasets.class_weights(f"a=1,b={factor}", ["a", "b"])
+        message = f"{factor} for 'b'; factors are finite and > 0"
+        refuse(message, f"a=1,b={factor}", ["a", "b"], call=datasets.class_weights)
 
 
 def test_messages_and_notes_have_one_line(write):
     path = write('a,"b\nc",label\n1,,"x\ny"\n2,1,z\n3,1,"u\r\nv"\n')
-    with pytest.raises(DataError, match="no class 'q'; the classes are u v, x y, z$"):
-        load(path, positive="q")
-    data = load(path, positive="z")
-    assert data.notes == [
-        "classes merged into 'rest': u v, x y",
-        "numbers missing: 1, in b c (1)",
-    ]
-    with pytest.raises(DataError, match="no column 'w'; the columns are a, b c, label$"):
-        load(path, label="w")
+    refuse("no class 'q'; the classes are u v, x y, z$", path, positive="q")
+    notes = ["classes merged into 'rest': u v, x y", "numbers missing: 1, in b c (1)"]
+    assert load(path, positive="z").notes == notes
+    refuse("no column 'w'; the columns are a, b c, label$", path, label="w")
 
 
 # -- formats ---------------------------------------------------------------------------------------
@@ -308,9 +270,7 @@ def test_svm_against_scikit_learn(write):
         assert data.feature_names == ["x1", "x2", "x3", "x4", "x5"]
 
 
-@pytest.mark.parametrize(
-    "labels", [[0, 1, 1], [0.0, 1.0, 1.0], ["a", "b", "b"], [False, True, True]]
-)
+@pytest.mark.parametrize("labels", [[0, 1, 1], [0.0, 1.0, 1.0], [*"abb"], [False, True, True]])
 def test_npz(tmp_path, labels):
     path = tmp_path / "t.npz"
     np.savez(path, X=np.arange(6, dtype=np.float32).reshape(3, 2), y=np.array(labels))
@@ -319,61 +279,45 @@ def test_npz(tmp_path, labels):
     assert data.classes == [str(labels[0]).removesuffix(".0"), str(labels[1]).removesuffix(".0")]
 
 
-@pytest.mark.parametrize(
-    "arrays, message",
-    [
-        ({"X": np.eye(2)}, "needs X and labels y, and has no y"),
-        ({"X": np.eye(2), "y": np.array([None, 1])}, "not an .npz file of plain arrays.*[Oo]bject"),
-        ({"X": np.array([["a", "b"]] * 2), "y": [0, 1]}, "X must be a table of numbers, got <U1"),
-        ({"X": np.ones(3), "y": [0, 1, 1]}, "X must be a table of numbers"),
-        ({"X": np.eye(2), "y": [0, 1, 1]}, "y must be 2 labels"),
-        ({"X": [[1, np.inf], [0, 1]], "y": [0, 1]}, "row 0, column 'x1': inf is not a finite"),
-        ({"X": np.eye(2), "y": [np.nan, np.nan]}, "column 'label': all labels are missing"),
-    ],
-)
-def test_npz_errors(tmp_path, arrays, message):
-    np.savez(tmp_path / "t.npz", **arrays)
-    with pytest.raises(DataError, match=message):
-        load(tmp_path / "t.npz")
+def test_npz_errors(tmp_path):
+    path, eye = tmp_path / "t.npz", np.eye(2)
+    for X, y, message in [
+        (eye, np.array([None, 1]), "not an .npz file of plain arrays.*[Oo]bject"),
+        (np.array([["a", "b"]] * 2), [0, 1], "X must be a table of numbers, got <U1"),
+        (np.ones(3), [0, 1, 1], "X must be a table of numbers"),
+        (eye, [0, 1, 1], "y must be 2 labels"),
+        ([[1, np.inf], [0, 1]], [0, 1], "row 0, column 'x1': inf is not a finite"),
+        (eye, [np.nan, np.nan], "column 'label': all labels are missing"),
+    ]:
+        np.savez(path, X=X, y=y)
+        refuse(message, path)
+    np.savez(path, X=eye)
+    refuse("needs X and labels y, and has no y", path)
 
 
-def test_damaged_npz(tmp_path, write):
+def test_damaged_npz(tmp_path, write, monkeypatch):
     path = tmp_path / "good.npz"
     np.savez_compressed(path, X=np.random.default_rng(0).random((50, 4)), y=np.arange(50) % 2)
     content = bytearray(path.read_bytes())
     bad = [pickle.dumps([1, 2]), b"", bytes(content[:-40]), bytes(content[:200])]
     content[300:320] = bytes(20)
     for case in [*bad, bytes(content)]:
-        with pytest.raises(DataError, match="not an .npz file of plain arrays") as caught:
-            load(write(case, "bad.npz"))
-        assert "\n" not in str(caught.value)
-
-
-def test_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
+        refuse("not an .npz file of plain arrays", write(case, "bad.npz"))
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 9)), y=np.arange(1000) % 2)
     monkeypatch.setattr(datasets, "MAX_CELLS", 5000)
     monkeypatch.setattr(np, "load", None)  # refused before anything is unpacked
-    with pytest.raises(DataError, match="t.npz: 80256 bytes when unpacked, too many; use fewer"):
-        load(tmp_path / "t.npz")
+    refuse("t.npz: 80256 bytes when unpacked, too many; use fewer", tmp_path / "t.npz")
 
 
-@pytest.mark.parametrize(
-    "first, is_header",
-    [
-        ("a,b,c", True),  # texts above numbers
-        ("0,1,label", True),  # the label's name is enough
-        ("0,1,Class", True),
-        ("a,,c", True),  # a column without a name
-        ("0,asked,2", True),  # the label asked for
-        ("3,4,5", False),
-        ("?,NA,1", False),  # gaps are not texts
-    ],
-)
-def test_header_above_numbers(write, first, is_header):
-    label = "asked" if "asked" in first else None
-    data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label=label)
-    assert len(data.y) == (2 if is_header else 3)
-    assert ("no header found: the columns are called x0, x1, ..." in data.notes) != is_header
+@pytest.mark.parametrize("first", ["a,b,c", "0,1,label", "0,1,Class", "a,,c", "0,asked,2"])
+def test_header_above_numbers(write, first):
+    """Texts above numbers, a name of the label, a gap, the given label make a header."""
+    data = load(write(f"{first}\n1,2,0\n2,3,1\n"), label="asked" if "asked" in first else None)
+    note = "no header found: the columns are called x0, x1, ..."
+    assert len(data.y) == 2 and note not in data.notes
+    for row in ("3,4,5", "?,NA,1"):  # Numbers and gaps are not texts.
+        data = load(write(f"{row}\n1,2,0\n2,3,1\n"))
+        assert len(data.y) == 3 and note in data.notes
     votes = "y,n,x\nn,y,x\ny,y,z\nn,n,z\n"  # The cells of the first row occur again.
     assert len(load(write(votes)).y) == len(load(write("vote,second,party\n" + votes)).y) == 4
 
@@ -408,24 +352,27 @@ def test_label_column(write):
     assert load(path, label="0").classes == ["5", "6"]  # a name wins over a number
     assert load(path, label=-3).classes == ["1", "2", "3"]
     assert load(path, label=3).feature_names == ["Class=u", "Class=v", "a", "0"]
-    data = load(write("a,b\n1,5\n2,6\n"))
+    data = load(write("a,b\n1,5\n2,6\n", "last.csv"))
     assert data.classes == ["5", "6"] and "label: the last column, 'b'" in data.notes
+    for label, hint in (("Klass", "; did you mean Class.*columns are Class, "), (4, ""), (-5, "")):
+        refuse(f"no column '{label}'{hint}", path, label=label)
+    path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
+    assert same(load(path, label="label"), load(path))
+    refuse("this format fixes the label column", path, label="x1")
 
 
 # -- errors ----------------------------------------------------------------------------------------
 
 MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
 SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
-    ("1 qid:3 1:2", "line 2: qid marks ranking data"),
-    ("1 -1:2", "line 2: '-1:2' is not index:value"),
+    ("1 qid:3 1:2", "line 2: 'qid:3' is not index:value"),
     ("1 0:2 0:3", "line 2: '0:3' is not index:value with a new index from 0 or 1 on"),
-    ("1 1:2 1:3", "line 2: '1:3' is not index:value with a new index"),
-    ("1 1:x", "line 2: '1:x' is not"),
     ("1 5", "line 2: '5' is not"),
+    ("1 -1:2", "line 2: '-1:2' is not"),
     ("1:2 2:3", "line 2: '1:2' where the label belongs"),
     ("1 1:inf", "line 2, column 'x1': inf is not a finite"),
     ("? 1:2", "column 'label': only one class, 0; two are needed"),
-    ("1 10000000:1", "line 2: 10000000 columns are too many.*drop rare features, and number"),
+    ("1 10000000:1", "line 2: 10000000 columns are too many.*use fewer rows, columns"),
     ("1 99999999999999999999:1", "line 2: 99999999999999999999 columns are too many for a"),
     ("1 1_0:1", "line 2: .1_0:1. is not index:value"),
     ("1 1:1_0", "line 2: .1:1_0. is not index:value"),
@@ -436,79 +383,46 @@ SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
     "content, message",
     [
         ("", "t.csv: the file is empty"),
-        ("\n \n", "t.csv: the file is empty"),
         ('""', "t.csv: all cells are empty"),
         ('\ufeff""\n""\n', "all cells are empty"),
         ("a,label\n", "rows of data must be at least 2, got 0"),
-        ("a,label\n1,0\n", "at least 2, got 1"),
         ("label\n1\n2\n", "no feature columns"),
         ("a,a,label\n1,2,0\n2,3,1\n", "two columns are called 'a'"),
         ("a,label\n1,0\n2,1\n3\n", "line 4: expected 2 cells, found 1"),
         ("a,label\n\n1,0,5\n2,1\n", "line 3: expected 2 cells, found 3"),
         ("a,label\n1,?\n2,\n", "column 'label': all labels are missing; choose another"),
         ("a,label\n1,0\n2,\n", "column 'label': only one class, 0; two are needed"),
-        ("a,label\n1,0\n2,0\n", "only one class, 0; two are needed"),
         ("a,label\n1,0\ninf,1\n", "line 3, column 'a': inf is not a finite number"),
-        ("a,label\n1,0\n-1e999,1\n", "line 3, column 'a': -inf is not a finite number"),
         ("a,b,label\nu,1,0\nv,-1e150,1\n", "line 3, column 'b': -1e.150 is not a .* below 1e.150"),
         ("a,label\n1,u\n2,\n3,v\n1e200,v\n", "line 5, column 'a': 1e.200 is not a finite"),
         ("a,b,label\n1,,0\n2,NA,1\n", "column 'b': all cells are missing"),
-        ("a,label\n" + "1,0\n2,1\n" * 9 + "o,1\n", "line 20, column 'a': 'o' is not a number"),
         ("a,label\n" + "1,0\n" * 9 + "o,1\n", "line 11, column 'a': 'o' is not a number"),
         ('a,label\n"1,5",0\n"2,5",1\n', "line 2, column 'a': '1,5' has a decimal comma"),
         ("a,label\n" + MANY.replace(",", "k,"), "column 'a': 200 texts in 200 rows look like an "),
         ('a,label\n"1,0\n2,1\n', "line 3: unexpected end of data; check the quotes"),
         ("x" * 200_000, "line 1: field larger than field limit .131072.; check the quotes, and"),
-        ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: must be a table, got JSON; give CSV"),
+        ('{"a": [' + "1, " * 100_000 + "1]}", "t.csv: must be a table, got JSON, XML"),
         ('[{"a": 1}]', "must be a table, got JSON"),
         ("[\n1,2\n]", "must be a table, got JSON"),
-        ("\n<!DOCTYPE html>\n<html>", "got HTML or XML"),
-        ("@RELATION iris\n@DATA\n1,2\n", "got ARFF"),
-        ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes, like UTF-16; save it"),
-        ("a,label\n1,0\n2,1\n".encode("utf-16"), "byte 0xff is not UTF-8; save it as UTF-8"),
-        (b"a,label\n\xe9,0\nb,1\n", "byte 0xe9 is not UTF-8"),
+        ("\n<!DOCTYPE html>\n<html>", "got JSON, XML or ARFF"),
+        ("@RELATION iris\n@DATA\n1,2\n", "XML or ARFF; give CSV"),
+        ("a,label\n1,0\n2,1\n".encode("utf-16-le"), "contains NUL bytes; give --encoding"),
+        ("a,label\n1,0\n2,1\n".encode("utf-16"), "not UTF-8 .*byte 0xff .*; save it as UTF-8"),
+        (b"a,label\n\xe9,0\nb,1\n", "not UTF-8 .*byte 0xe9"),
         *((f"0 1:1 2:5\n{line}\n", message) for line, message in SVM_ERRORS),
     ],
 )
 def test_table_errors(write, content, message):
-    with pytest.raises(DataError, match=message) as caught:
-        load(write(content))
-    assert "\n" not in str(caught.value) and "t.csv" in str(caught.value)
+    assert "t.csv" in refuse(message, write(content))
 
 
 def test_regression_targets(write):
     reals = "".join(f"1,{i}.5\n2,{i}.5\n" for i in range(21))
-    with pytest.raises(DataError, match="column 'x1': 21 distinct labels look like a regression"):
-        load(write(reals))
+    refuse("column 'x1': 21 distinct labels look like a regression", write(reals))
     assert len(load(write(reals), positive="0.5").classes) == 2
-    with pytest.raises(DataError, match="101 distinct labels look like a regression"):
-        load(write("".join(f"1,{i}\n" for i in range(101))))
-    assert len(load(write("".join(f"1,{i}\n" for i in range(100)))).classes) == 100
-
-
-def test_wrong_label(write):
-    path = write(TABLE)
-    for label, text in (("wieght", "; did you mean weight.*columns are size, "), (4, ""), (-5, "")):
-        with pytest.raises(DataError, match=f"no column '{label}'{text}"):
-            load(path, label=label)
-    path = write("1 1:5 2:2\n-1 2:1\n", "t.svm")
-    assert same(load(path, label="label"), load(path))
-    with pytest.raises(DataError, match="this format fixes the label column"):
-        load(path, label="x1")
-
-
-def test_levels_of_equal_value_have_a_fixed_order(write):
-    data = load(write("a,label\n1,0\n1.0,1\n01,1\nx,0\n2,1\n"))
-    assert data.feature_names == ["a=01", "a=1", "a=1.0", "a=2", "a=x"]
-    assert datasets._ordered({"1", "1.0", "01", "+1", "0"}) == ["0", "+1", "01", "1", "1.0"]
-
-
-def test_wide_svm_files(write):
-    data = load(write("0 1:1\n1 200000:2\n", "t.svm"))
-    assert data.X.shape == (2, 200_000) and data.X.sum() == 3 and data.X[1, -1] == 2
-    assert data.X.flags.c_contiguous and data.feature_names[::199_999] == ["x1", "x200000"]
-    again = load(write("1 200000:2\n", "new.svm"), schema=data.schema)
-    assert np.array_equal(again.X, data.X[1:])
+    whole = "".join(f"1,{i}\n" for i in range(100))
+    refuse("101 distinct labels look like a regression", write(f"{whole}1,100\n"))
+    assert len(load(write(whole)).classes) == 100
 
 
 def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
@@ -519,35 +433,30 @@ def test_tables_that_are_too_large(write, tmp_path, monkeypatch):
     np.savez(tmp_path / "wide.npz", X=np.ones((2, 16)), y=[0, 1])
     for path, message in [
         (write("a,b,c,label\n" + levels), "t.csv: 12 x 9 cells are too many for a dense table; "
-         "drop the column 'b', which has 6 levels, or merge these"),
+         "use fewer rows, columns or levels"),
         (write("1,2,0\n2,1,1\n" * 11, "long.csv"), "22 x 2 cells are too many.*; use fewer rows"),
         (write(wide + wide, "wide.csv"), "16 columns are too many for a dense table; use fewer"),
-        (write("0 1:1\n1 9:1\n" * 3, "t.svm"), "6 x 9 cells are too many.*drop rare features"),
+        (write("0 1:1\n1 9:1\n" * 3, "t.svm"), "6 x 9 cells are too many"),
         (tmp_path / "wide.npz", "16 columns are too many for a dense table; use fewer"),
     ]:  # fmt: skip
-        with pytest.raises(DataError, match=message):
-            load(path)
+        refuse(message, path)
     assert load(write("0 1:1\n1 10:1\n" * 2, "t.svm")).X.shape == (4, 10)
     assert load(write("0 1:1\n1 15:1\n", "t.svm")).X.shape == (2, 15)
 
 
 def test_unreadable_files(tmp_path, write, monkeypatch):
-    def refuse(path, *args, **options):
+    def deny(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
 
     packed = gzip.compress(",".join(map(str, range(5000))).encode())
     for content in (packed[:-30], packed[:50] + bytes(50) + packed[100:], "a,b\n1,2\n"):
-        with pytest.raises(DataError, match="truncated or corrupt gzip"):
-            load(write(content, "t.csv.gz"))
-    with pytest.raises(DataError, match="neither a file nor a data set"):
-        load(tmp_path / "none.csv")
+        refuse("truncated or corrupt gzip", write(content, "t.csv.gz"))
+    refuse("neither a file nor a data set", tmp_path / "none.csv")
     os.mkfifo(tmp_path / "pipe.csv")
     for path in (tmp_path, tmp_path / "pipe.csv"):
-        with pytest.raises(DataError, match="a directory or a pipe; give a file"):
-            load(path)
-    monkeypatch.setattr(os, "stat", refuse)
-    with pytest.raises(DataError, match=r"a.csv: cannot be read \(Permission denied\)"):
-        locate(tmp_path / "a.csv")
+        refuse("a directory or a pipe; give a file", path)
+    monkeypatch.setattr(os, "stat", deny)
+    refuse(r"a.csv: cannot be read \(Permission denied\)", tmp_path / "a.csv", call=locate)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1))
@@ -557,18 +466,15 @@ def test_columns_of_numbers(cells):
     assert (datasets._floats(cells) is None) == (None in values)
 
 
-@pytest.mark.parametrize("blank", ["\x1c", "\x1f", "\x0b", "\x85", "\u3000", "\xa0"])
-def test_control_characters_around_numbers(write, blank):
-    data = load(write(f"a,b,label\n1{blank},{blank},0\n{blank}2,3,1\n"))
-    assert np.array_equal(data.X, [[1, np.nan], [2, 3]], equal_nan=True)
-    again = load(write(f"a,b\n{blank}4,{blank}5\n", "new.csv"), schema=data.schema)
-    assert again.X.tolist() == [[4, 5]]
-
-
 def test_text_columns(write, monkeypatch):
     """A text may come late, or look like a number of Python."""
     data = load(write("age,label\n10_19,0\n20_29,1\n10_19,1\n"))
     assert data.feature_names == ["age=10_19", "age=20_29"]
+    for blank in ("\x1c", "\x1f", "\x0b", "\x85", "\u3000", "\xa0"):  # Blanks around numbers go.
+        data = load(write(f"a,b,label\n1{blank},{blank},0\n{blank}2,3,1\n"))
+        assert np.array_equal(data.X, [[1, np.nan], [2, 3]], equal_nan=True)
+        again = load(write(f"a,b\n{blank}4,{blank}5\n", "new.csv"), schema=data.schema)
+        assert again.X.tolist() == [[4, 5]]
     monkeypatch.setattr(datasets, "CHUNK_CELLS", 2)
     data = load(write("a,b,label\n01,1,0\n2,2,1\n,3,0\nx,4,1\n01,5,0\n"))
     assert data.feature_names == ["a=01", "a=2", "a=x", "a=?", "b"]
@@ -611,9 +517,10 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
 # -- how a file is read ----------------------------------------------------------------------------
 
 
-def table_of(n, /, **columns):
-    """Return rows with a header; each column is a function of the row's number."""
-    return [[*columns], *([str(cell(i)) for cell in columns.values()] for i in range(n))]
+def table_of(n, cell):
+    """Return n rows with a header; the column b is a function of the row's number."""
+    rows = ([str(i % 7), str(cell(i)), str(i % 2)] for i in range(n))
+    return [["a", "b", "label"], *rows]
 
 
 def test_drop(write):
@@ -629,17 +536,13 @@ def test_drop(write):
         for options in ({}, both.reading, {"drop": ["nothing"]}):
             X = load(new, schema=both.schema, **options).X
             assert np.array_equal(X, both.X, equal_nan=True)
-
-
-def test_dropped_columns_are_not_checked(write):
     for cell, text in (
-        (lambda i: f"{i}" if i else "o", "'o' is not a number"),
+        (lambda i: i or "o", "'o' is not a number"),
         (lambda i: f"n{i}", "'b': 60 texts in 60 rows.*; --drop b leaves it out"),
     ):
-        path = write(table_of(60, a=lambda i: i % 7, b=cell, label=lambda i: i % 2))
-        with pytest.raises(DataError, match=text):
-            load(path)
-        assert load(path, drop=["b"]).feature_names == ["a"]
+        path = write(table_of(60, cell))
+        refuse(text, path)
+        assert load(path, drop=["b"]).feature_names == ["a"]  # It is not checked.
 
 
 def test_label_beside_dropped_columns(write):
@@ -651,23 +554,15 @@ def test_label_beside_dropped_columns(write):
     assert first.feature_names == ["c=u", "c=v"]
     assert [column["kind"] for column in first.schema] == ["label", "category"]
     for options in ({"label": "c", "drop": ["c"]}, {"label": 2, "drop": ["c"]}):
-        with pytest.raises(DataError, match="column 'c': is the label; it cannot be dropped"):
-            load(path, **options)
-    with pytest.raises(DataError, match="no column 'd'; .*the columns are a, b, c"):
-        load(path, drop=["d"])
-    with pytest.raises(DataError, match="all columns are dropped"):
-        load(path, drop=["a", "b", "c"])
-    with pytest.raises(DataError, match="no feature columns"):
-        load(path, drop=["a", "b"])
-
-
-def test_drop_without_header(write):
-    data = load(write("7,1,5,u\n8,2,6,v\n9,3,5,u\n"), drop=[1])
+        refuse("column 'c': is the label; it cannot be dropped", path, **options)
+    refuse("no column 'd'; .*the columns are a, b, c", path, drop=["d"])
+    refuse("all columns are dropped", path, drop=["a", "b", "c"])
+    refuse("no feature columns", path, drop=["a", "b"])
+    data = load(write("7,1,5,u\n8,2,6,v\n9,3,5,u\n"), drop=[1])  # There is no header.
     assert [column["name"] for column in data.schema] == ["x0", "x2", "x3"]
     new = write("4,9,6\n", "new.csv")
     assert load(new, schema=data.schema, **data.reading).X.tolist() == [[4, 6]]
-    with pytest.raises(DataError, match="dropped in training and none here; give --drop again"):
-        load(new, schema=data.schema)
+    refuse("dropped in training and none here; give --drop again", new, schema=data.schema)
     named = write("x0,x1,x2\n4,9,6\n", "new.csv")
     assert load(named, schema=data.schema).X.tolist() == [[4, 6]]
 
@@ -678,16 +573,15 @@ def test_drop_of_arrays(write, tmp_path):
     new = load(write("1 2:9 3:4\n", "new.svm"), schema=train.schema)
     assert new.X.tolist() == [[0, 4]] and new.X.flags.c_contiguous
     last = load(write("1 1:5 2:7 3:2\n-1 2:1\n", "t.svm"), drop=["x3"])
-    with pytest.raises(DataError, match="feature index 3 is not one of the .* 1 to 2"):
-        load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema)
-    again = load(write("1 2:9 3:4\n", "new.svm"), schema=last.schema, **last.reading)
+    path = write("1 2:9 3:4\n", "new.svm")
+    refuse("feature index 3 is not one of the .* 1 to 2", path, schema=last.schema)
+    again = load(path, schema=last.schema, **last.reading)
     assert again.X.tolist() == [[0, 9]]
     np.savez(tmp_path / "t.npz", X=np.arange(6).reshape(2, 3), y=[0, 1])
     train = load(tmp_path / "t.npz", drop=[0])
     assert train.X.tolist() == [[1, 2], [4, 5]]
     assert same(load(tmp_path / "t.npz", schema=train.schema, drop=["x0"]), train)
-    with pytest.raises(DataError, match="column 'label': is the label; it cannot be dropped"):
-        load(tmp_path / "t.npz", drop=["label"])
+    refuse("column 'label': is the label; it cannot be dropped", tmp_path / "t.npz", drop=["label"])
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8", "utf-8-sig"])
@@ -699,13 +593,10 @@ def test_encoding(write, encoding):
     assert same(data, load(write(text, "plain.csv")))
     assert same(load(path, schema=data.schema, **data.reading), data)
     if encoding in ("latin-1", "cp1252"):
-        with pytest.raises(DataError, match="byte 0xf6 is not UTF-8; .*--encoding cp1252"):
-            load(path)
+        refuse("not UTF-8 .*byte 0xf6.*--encoding cp1252", path)
     if encoding == "utf-8":
-        with pytest.raises(DataError, match="not UTF-16 .*name its encoding, as in --encoding"):
-            load(path, encoding="utf-16")
-        with pytest.raises(DataError, match="byte 0xc3 is not ASCII"):
-            load(path, encoding="ascii")
+        refuse("not UTF-16 .*name its encoding, as in --encoding", path, encoding="utf-16")
+        refuse("not ASCII .*byte 0xc3", path, encoding="ascii")
 
 
 def test_decimal_comma(write):
@@ -715,11 +606,10 @@ def test_decimal_comma(write):
     assert same(data, point) and data.schema == point.schema
     assert data.classes == ["0.5", "1"] and data.feature_names == ["a", "b=x", "b=y"]
     assert same(load(write(text), schema=data.schema, **data.reading), data)
-    with pytest.raises(DataError, match="'1,5' has a decimal comma; write a point, or give --deci"):
-        load(write(text))
+    refuse("'1,5' has a decimal comma; write a point, or give --deci", write(text))
     for cell in ("1.5", "1.000"):
-        with pytest.raises(DataError, match=f"line 2, column 'a': '{cell}' has a decimal point"):
-            load(write(text.replace("1,5", cell)), decimal=",")
+        path = write(text.replace("1,5", cell))
+        refuse(f"line 2, column 'a': '{cell}' has a decimal point", path, decimal=",")
     headless = load(write("1,5;2,5;0,5\n2,5;3,5;1,5\n"), decimal=",")  # There is no header.
     assert headless.X.tolist() == [[1.5, 2.5], [2.5, 3.5]]
     blanks = load(write("1,5 2,5 0\n3,5 4,5 1\n"), decimal=",")  # No comma is a delimiter.
@@ -748,25 +638,17 @@ def test_guess_of_the_delimiter(write):
     assert data.feature_names == ["x1=1:3", "x1=1:5", "x2=2:1", "x2=2:2"]
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"encoding": "utf-9"}, "--encoding must be a Python encoding, .*got 'utf-9'"),
-        ({"encoding": 8}, "--encoding must be .*got 8"),
-        *(({"encoding": name}, "--encoding must be") for name in ("base64", "a\0b")),
-        ({"decimal": ";"}, "--decimal must be '.' or ',', got ';'"),
-        ({"decimal": None}, "--decimal must be"),
-        ({"delimiter": ",,"}, "--delimiter must be one character, no quote, digit.*got ',,'"),
-        *(({"delimiter": mark}, "--delimiter must be") for mark in ["", *'1e-."\n', 3]),
-        ({"decimal": ",", "delimiter": ","}, "--decimal and --delimiter must differ, got ','"),
-    ],
-)
-def test_wrong_options_of_reading(write, options, message):
-    with pytest.raises(DataError, match=message):
-        load(write(TABLE), **options)
-
-
-def test_options_are_recorded(write):
+def test_options_are_checked_and_recorded(write):
+    path = write(TABLE)
+    refuse("--encoding must be a Python encoding, .*got 'utf-9'", path, encoding="utf-9")
+    refuse("--decimal must be '.' or ',', got ';'", path, decimal=";")
+    refuse("--decimal must be", path, decimal=None)
+    refuse("--delimiter must be one character, no quote.*got ',,'", path, delimiter=",,")
+    refuse("point or decimal mark.*got ','", path, decimal=",", delimiter=",")
+    for name in (8, "base64", "a\0b"):
+        refuse("--encoding must be", path, encoding=name)
+    for mark in ["", *'1e-."\n', 3]:
+        refuse("--delimiter must be", path, delimiter=mark)
     data = load(write(TABLE), drop=["size"], encoding="latin-1", delimiter=",")
     assert load(write(TABLE), drop=[0, -2]).reading["drop"] == ["size", "weight"]
     assert json.dumps([*data.reading.values()]) == '[["size"], "latin-1", ".", ","]'
@@ -782,8 +664,6 @@ def test_rows_without_label(write, tmp_path):
     data = load(write(text))
     assert same(data, full) and data.schema == full.schema  # Their levels and gaps go with them.
     assert "rows without a label left out: 3" in data.notes
-    one = load(write("a,b,label\n1,x,u\n7,odd,\n2,y,v\n"))
-    assert "rows without a label left out: 1" in one.notes
     new = load(write(text, "new.csv"), schema=full.schema)
     assert new.y.tolist() == [0, -1, 1, -1, 0, -1] and new.X[:, 0].tolist() == [1, 7, 2, 8, 3, 9]
     assert "rows without a label, not counted in errors: 3" in new.notes
@@ -807,19 +687,13 @@ def test_possible_identifiers(write):
         notes = load(write(rows), **options).notes
         return [note for note in notes if note.startswith("possible identifiers")]
 
-    def table(n, cell):
-        return table_of(n, num=cell, b=lambda i: i % 5, label=lambda i: i % 2)
-
-    note = "possible identifiers (distinct whole numbers): num; --drop leaves them out"
-    for cell in (int, lambda i: i + 1, lambda i: i * 7919 % 1000 - 300, lambda i: 1e6 + 3 * i):
-        assert noted(table(20, cell)) == noted(table(50, cell)) == [note]
-        assert noted(table(19, cell)) == []
+    note = "possible identifiers (distinct whole numbers): b; --drop leaves them out"
+    for cell in (int, lambda i: i * 7919 % 1000 - 300):
+        assert noted(table_of(20, cell)) == [note] and noted(table_of(19, cell)) == []
     for cell in (lambda i: i + 0.5, lambda i: max(i, 1), lambda i: "" if i == 15 else i):
-        assert noted(table(50, cell)) == []
-    assert noted(table(2000, lambda i: min(i, 1990))) == []  # only the first rows are distinct
-    rows = table_of(30, **{"my id": int, "n": lambda i: 90 - i, "label": lambda i: i % 2})
-    assert noted(rows)[0].endswith(": my id, n; --drop leaves them out")
-    assert noted(rows, schema=load(write(rows)).schema) == []
+        assert noted(table_of(50, cell)) == []
+    assert noted(table_of(2000, lambda i: min(i, 1990))) == []  # only the first rows are distinct
+    assert noted(table_of(30, int), schema=load(write(table_of(30, int))).schema) == []
 
 
 def test_svm_indices_from_zero(write):
@@ -832,12 +706,17 @@ def test_svm_indices_from_zero(write):
     assert "feature indices are counted from 0: the columns are x0, x1, ..." in data.notes
     new = load(write("1 1:5 3:2\n", "new.svm"), schema=data.schema)  # No 0, and still from 0.
     assert new.X.tolist() == [[0, 5, 0, 2]]
-    with pytest.raises(DataError, match="feature index 4 is not one of the .* 0 to 3"):
-        load(write("1 4:5\n", "new.svm"), schema=data.schema)
+    new = write("1 4:5\n", "new.svm")
+    refuse("feature index 4 is not one of the .* 0 to 3", new, schema=data.schema)
     ones = load(write("1 1:5 4:2\n0 2:1\n", "one.svm"))
     assert not any("counted" in note for note in ones.notes)
-    with pytest.raises(DataError, match="feature index 0 is not one of the .* 1 to 4"):
-        load(write("1 0:5\n", "new.svm"), schema=ones.schema)
+    new = write("1 0:5\n", "new.svm")
+    refuse("feature index 0 is not one of the .* 1 to 4", new, schema=ones.schema)
+    wide = load(write("0 1:1\n1 200000:2\n", "t.svm"))
+    assert wide.X.shape == (2, 200_000) and wide.X.sum() == 3 and wide.X[1, -1] == 2
+    assert wide.X.flags.c_contiguous and wide.feature_names[::199_999] == ["x1", "x200000"]
+    again = load(write("1 200000:2\n", "new.svm"), schema=wide.schema)
+    assert np.array_equal(again.X, wide.X[1:])
 
 
 # -- large tables ----------------------------------------------------------------------------------
@@ -927,19 +806,16 @@ ODD = ["1\r2,0", "\n3,1", '"1",0', "3,1,", "3", "1,0\0", "\x0c\n3,1", "1\x0b0"]
 ODD += ["0" * 200_000 + "3,1"]
 
 
-@pytest.mark.parametrize("delimiter", [b",", b" "])
-@pytest.mark.parametrize("text", [*(text.encode() for text in ODD), b"\xe9,1"])
-def test_lines_that_are_not_plain(both, write, text, delimiter):
+def test_lines_that_are_not_plain(both, write):
     """... may come late, after plain ones."""
-    rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
-    quick, careful = both(write(rows.replace(b",", delimiter)))
-    assert quick == careful
-
-
-def test_blank_lines_of_a_single_column(both, write):
-    schema = load(write("a,label\n1,0\n3,1\n")).schema
-    for text, line in (("a\n1\n\n2\n", ""), ("a\n1\n\n1e200\n", "line 4")):
-        quick, careful = both(write(text, "new.csv"), schema=schema)
+    texts = [*(text.encode() for text in ODD), b"\xe9,1"]
+    for text, delimiter in itertools.product(texts, (b",", b" ")):
+        rows = 60 * b"7,0\n8,1\n" + text + b"\n7,0\n8,1\n"
+        quick, careful = both(write(rows.replace(b",", delimiter)))
+        assert quick == careful, text
+    schema = load(write("a,label\n1,0\n3,1\n")).schema  # A single column may have blank lines.
+    for column, line in (("a\n1\n\n2\n", ""), ("a\n1\n\n1e200\n", "line 4")):
+        quick, careful = both(write(column, "new.csv"), schema=schema)
         assert quick == careful and (line in quick if line else len(quick[0][0]) == 2)
 
 
@@ -968,8 +844,8 @@ def test_plain_tables_are_read_fast(write, fast, monkeypatch, chunk):
         assert same(data, whole) and data.X.flags.c_contiguous, name
     comma = write(text.replace(",", ";").replace(".", ","), "comma.csv")
     assert same(load(comma, decimal=",", schema=parsed), whole)
-    with pytest.raises(DataError, match="line 4, column 'weight': 1e.160 is not a finite"):
-        load(write(text.replace("red,0", "red,1e160")), schema=parsed)
+    path = write(text.replace("red,0", "red,1e160"))
+    refuse("line 4, column 'weight': 1e.160 is not a finite", path, schema=parsed)
 
 
 def test_large_tables_without_pandas(fast, write, monkeypatch):
@@ -993,7 +869,7 @@ def test_schema_reads_the_training_file_alike(write):
         assert again.feature_names == data.feature_names and again.classes == data.classes
 
 
-def test_schema_by_name(write):
+def test_schema_by_name_and_position(write):
     train = load(write(TABLE))
     rows = "id,weight,colour,size\na7,5,red,NA\na8,6,violet,3\na9,6,,3\n"
     data = load(write(rows, "new.csv"), schema=train.schema)
@@ -1003,10 +879,6 @@ def test_schema_by_name(write):
     assert data.feature_names == train.feature_names and data.classes == train.classes
     assert "columns not used in training: id; ignored" in data.notes
     assert "categories not seen in training: 2 cells; no indicator is set" in data.notes
-
-
-def test_schema_by_position(write):
-    train = load(write(TABLE))
     labelled = load(write("3,red,1,yes\n", "new.csv"), schema=train.schema)
     assert labelled.X.tolist() == [[3, 0, 0, 1, 1]] and labelled.y.tolist() == [1]
     bare = load(write("3,red,1\n4,green,2\n", "new.csv"), schema=train.schema)
@@ -1016,9 +888,6 @@ def test_schema_by_position(write):
     assert "no column name of the training set occurs: matched by position" in renamed.notes
     first = load(write("u,1,2\nv,3,4\n"), label=0)
     assert load(write("v,5,6\n", "new.csv"), schema=first.schema).X.tolist() == [[5, 6]]
-
-
-def test_header_with_schema(write):
     for train, new, X in (
         ("0,1,label\n5,6,u\n7,8,v\n", "1,0\n6,5\n", [[5, 6]]),
         ("a,b,label\ny,n,u\nn,y,v\ny,y,u\n", "y,n\nn,y\n", [[0, 1, 1, 0], [1, 0, 0, 1]]),  # None.
@@ -1037,13 +906,12 @@ def test_schema_labels(write):
     note = "column 'label' has no class of the training set; ignored"
     assert data.y is None and note in data.notes
     mixed = [row[:3] + [label] for row, label in zip(rows, ["label", "no", "maybe"], strict=True)]
-    with pytest.raises(DataError, match="line 3, column 'label': 'maybe' is not a class of"):
-        load(write(mixed, "new.csv"), schema=train.schema)
+    path = write(mixed, "new.csv")
+    refuse("line 3, column 'label': 'maybe' is not a class of", path, schema=train.schema)
     binary = load("wine:1+2-vs-rest")
     assert same(load("wine", schema=binary.schema), binary)
     pair = load("vehicle:saab-vs-bus")
-    with pytest.raises(DataError, match="'van' is not a class of the training set: saab, bus"):
-        load("vehicle", schema=pair.schema)
+    refuse("'van' is not a class of the training set: saab, bus", "vehicle", schema=pair.schema)
     assert same(load("vehicle:bus-vs-saab", schema=pair.schema), pair)  # the schema's codes
 
 
@@ -1055,17 +923,11 @@ def test_schema_errors(write):
         ("size,colour,weight\n1,red,heavy\n", "line 2, column 'weight': 'heavy' is not a number"),
         ("size,colour,weight\n", "rows of data must be at least 1, got 0"),
     ]:
-        with pytest.raises(DataError, match=message):
-            load(write(content, "new.csv"), schema=train.schema)
-    with pytest.raises(DataError, match="the schema fixes the positive class"):
-        load(write(TABLE), schema=train.schema, positive="no")
-
-
-def test_label_that_is_a_feature_of_the_schema(write):
-    train = load(write(TABLE))
+        refuse(message, write(content, "new.csv"), schema=train.schema)
+    refuse("the schema fixes the positive class", write(TABLE), schema=train.schema, positive="no")
     for label in ("size", 0, "colour"):
-        with pytest.raises(DataError, match="is a feature in the training set; it cannot be the l"):
-            load(write(TABLE), label=label, schema=train.schema)
+        problem = "is a feature in the training set; it cannot be the label"
+        refuse(problem, write(TABLE), label=label, schema=train.schema)
     rows = [["truth", *TABLE[0][:3]], *([row[3], *row[:3]] for row in TABLE[1:])]
     assert same(load(write(rows, "new.csv"), label="truth", schema=train.schema), train)
 
@@ -1091,8 +953,7 @@ def test_damaged_schemas(write):
         *([*schema[:3], schema[3] | changes] for changes in label),
         *([], schema[3:], schema[:3], tuple(schema), {}, "schema", [*schema, schema[3]]),
     ]:
-        with pytest.raises(DataError, match="load: the schema is damaged; give the `schema` of"):
-            load(path, schema=bad)
+        refuse("load: the schema is damaged; give the `schema` of", path, schema=bad)
 
 
 def test_schema_of_arrays(tmp_path, write):
@@ -1100,16 +961,12 @@ def test_schema_of_arrays(tmp_path, write):
     data = load(write("1 2:3\n-1 1:1\n1 1:1\n", "new.svm"), schema=train.schema)
     assert data.X.tolist() == [[0, 3, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert load(write("0 2:3\n0 1:1\n", "new.svm"), schema=train.schema).y is None
-    with pytest.raises(DataError, match="feature index 5 is not one of the .* 1 to 4"):
-        load(write("1 5:3\n", "new.svm"), schema=train.schema)
-    np.savez(tmp_path / "new.npz", X=np.eye(4))
-    assert load(tmp_path / "new.npz", schema=train.schema).y is None
-    np.savez(tmp_path / "new.npz", X=np.eye(5))
-    with pytest.raises(DataError, match="feature columns must be 4, as in training, got 5"):
-        load(tmp_path / "new.npz", schema=train.schema)
-    np.savez(tmp_path / "new.npz", X=np.eye(3))
-    with pytest.raises(DataError, match="is categorical in the training set"):
-        load(tmp_path / "new.npz", schema=load(write(TABLE)).schema)
+    path = tmp_path / "new.npz"
+    np.savez(path, X=np.eye(4))
+    assert load(path, schema=train.schema).y is None
+    np.savez(path, X=np.eye(3))
+    refuse("feature columns must be 4, as in training, got 3", path, schema=train.schema)
+    refuse("is categorical in the training set", path, schema=load(write(TABLE)).schema)
 
 
 # -- preprocessing ---------------------------------------------------------------------------------
@@ -1140,31 +997,23 @@ def test_scales_match_scikit_learn(scale):
         assert np.array_equal(tanh, np.tanh(prep.transform(messy(1))))
 
 
-def test_gaps_are_filled_from_training_rows_only():
+@pytest.mark.parametrize("scale", [*datasets.SCALES][1:])
+def test_constant_and_extreme_columns(write, scale):
+    X = np.column_stack([np.full(10, 0.1), np.full(10, np.nan), np.arange(10)])
+    Z = Preprocess(scale).fit(X).transform(np.vstack([X, [[5, 5, 5]]]))
+    assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
+    data = load(write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n"))
+    Z = Preprocess(scale).fit(data.X).transform(np.vstack([data.X, np.ones(2)]))
+    assert np.isfinite(Z).all()
+
+
+def test_gaps():
+    """... are filled from the training rows only, or stay."""
     prep = Preprocess().fit([[1, np.nan], [5, np.nan], [9, np.nan], [np.nan, np.nan]])
     assert prep.missing_ == 5
     X = np.array([[np.nan, np.nan], [1000, 7]])
     assert prep.transform(X).tolist() == [[5, 0], [1000, 7]]
     assert np.isnan(X[0]).all()  # the input stays as it was
-
-
-@pytest.mark.parametrize("scale", [*datasets.SCALES][1:])
-def test_constant_columns_become_zero(scale):
-    X = np.column_stack([np.full(10, 0.1), np.full(10, np.nan), np.arange(10)])
-    prep = Preprocess(scale).fit(X)
-    Z = prep.transform(np.vstack([X, [[5, 5, 5]]]))
-    assert (Z[:, :2] == 0).all() and np.isfinite(Z).all() and np.ptp(Z[:, 2]) > 0
-
-
-@pytest.mark.parametrize("scale", datasets.SCALES)
-def test_extreme_numbers_scale_to_finite_ones(write, scale):
-    path = write("a,b,label\n9e149,0,0\n-9e149,1e-310,1\n0,-1e-310,1\n1e-310,0,0\n")
-    data = load(path)
-    assert np.isfinite(Preprocess(scale).fit(data.X).transform(data.X)).all()
-    assert np.isfinite(Preprocess(scale).fit(data.X).transform(np.ones((1, 2)))).all()
-
-
-def test_gaps_may_stay():
     X, kept = messy(1), Preprocess("standard", keep_gaps=True).fit(messy(0))
     filled, gaps = Preprocess("standard").fit(messy(0)).transform(X), np.isnan(X)
     assert gaps.any() and np.array_equal(np.isnan(kept.transform(X)), gaps)
@@ -1185,21 +1034,16 @@ BAD_STATES = {
 }
 
 
-def test_damaged_states():
-    state = Preprocess("standard").fit(messy(0)).to_dict()
+def test_preprocess_errors():
+    prep = Preprocess("standard").fit(messy(0))
+    refuse("scale must be one of none, minmax.*got 'max'", "max", call=Preprocess)
+    refuse("X must be a table with rows", np.ones(3), call=Preprocess().fit)
+    message = r"fitted on 4 columns, got X of shape \(2, 3\)"
+    refuse(message, np.ones((2, 3)), call=prep.transform)
+    state = prep.to_dict()
     damaged = [state | {key: value} for key, values in BAD_STATES.items() for value in values]
     for bad in [*damaged, {}, None, [], {"scale": "none"}]:
-        with pytest.raises(DataError, match="Preprocess: .*(damaged|one of none)"):
-            Preprocess.from_dict(bad)
-
-
-def test_preprocess_errors():
-    with pytest.raises(DataError, match="scale must be one of none, minmax.*got 'max'"):
-        Preprocess("max")
-    with pytest.raises(DataError, match="X must be a table with rows"):
-        Preprocess().fit(np.ones(3))
-    with pytest.raises(DataError, match=r"fitted on 4 columns, got X of shape \(2, 3\)"):
-        Preprocess().fit(messy(0)).transform(np.ones((2, 3)))
+        refuse("Preprocess: .*(damaged|one of none)", bad, call=Preprocess.from_dict)
 
 
 # -- splits ----------------------------------------------------------------------------------------
@@ -1207,15 +1051,13 @@ def test_preprocess_errors():
 Y = np.repeat(["a", "b", "c"], [70, 25, 5])[np.random.default_rng(0).permutation(100)]
 
 
-@pytest.mark.parametrize(
-    "train, counts", [(0.2, [14, 5, 1]), (20.0, [14, 5, 1]), (0.52, [36, 13, 3]), (3, [1, 1, 1])]
-)
+@pytest.mark.parametrize("train, counts", [(20.0, "14 5 1"), (0.52, "36 13 3"), (3, "1 1 1")])
 def test_holdout(train, counts):
     pairs = list(splits(Y, trials=5, train=train))
     for rows, rest in pairs:
         assert sorted([*rows, *rest]) == list(range(100))
         assert (np.diff(rows) > 0).all() and (np.diff(rest) > 0).all()
-        assert np.unique(Y[rows], return_counts=True)[1].tolist() == counts
+        assert [*np.unique(Y[rows], return_counts=True)[1]] == [*map(int, counts.split())]
     assert len({tuple(rows) for rows, _ in pairs}) == 5
 
 
@@ -1251,58 +1093,47 @@ def test_splits_depend_on_seed_and_trial_only(options):
     assert rows(2) != rows(2, seed=1)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
+def test_split_errors():
+    for options, message in [
         ({"train": 100}, "train=100 means 100 rows; it must be from 3.*to 99"),
         ({"train": 0.999}, "means 100 rows"),
         ({"train": 2}, "means 2 rows; it must be from 3, one per class"),
-        ({"train": 1}, "fraction in .0, 1. or >= 2 rows, got 1"),
-        ({"train": 2.5}, "got 2.5"),
-        ({"train": -0.5}, "got -0.5"),
+        ({"train": 5.5}, "means 5.5 rows"),
+        ({"train": -0.5}, "means -0.5 rows"),
+        ({"train": np.nan}, "means nan rows"),
         ({"cv": 6}, "cv must be from 2 to 5, the size of the smallest class, got 6"),
         ({"cv": 1}, "cv must be from 2"),
         ({"trials": 0}, "needs trials >= 1"),
         ({"seed": -1}, "seed >= 0"),
-    ],
-)
-def test_split_errors(options, message):
-    with pytest.raises(DataError, match=message):
-        splits(Y, **options)
+    ]:
+        refuse(message, Y, call=splits, **options)
 
 
 # -- generators ------------------------------------------------------------------------------------
 
 
 def test_two_gaussians():
-    data = two_gaussians(20_000, distance=2.0, seed=1)
+    data = datasets.two_gaussians(20_000, distance=2.0, seed=1)
     assert data.X.shape == (20_000, 2) and np.bincount(data.y).tolist() == [10_000, 10_000]
     means = data.X[data.y == 1].mean(axis=0) - data.X[data.y == 0].mean(axis=0)
     np.testing.assert_allclose(means, [2, 2], atol=0.05)
     np.testing.assert_allclose(np.cov(data.X[data.y == 0].T), np.eye(2), atol=0.05)
     error = np.mean((data.X.sum(axis=1) > 0) != data.y)
     assert abs(error - 0.0786) < 0.01
-    assert same(load("gaussians"), two_gaussians()) and len(load("gaussians:50").y) == 50
-    assert not same(two_gaussians(seed=1), two_gaussians(seed=2))
+    assert same(load("gaussians"), datasets.two_gaussians()) and len(load("gaussians:50").y) == 50
+    assert not same(datasets.two_gaussians(seed=1), datasets.two_gaussians(seed=2))
 
 
-def test_linear_problem():
-    data = linear_problem(20_000, 5, seed=3)
+def test_linear_problem_and_errors():
+    data = datasets.linear_problem(20_000, 5, seed=3)
     w, *_ = np.linalg.lstsq(data.X, 2.0 * data.y - 1, rcond=None)
     assert 0.10 < np.mean((data.X @ w > 0) != data.y) < 0.15
     assert abs(np.corrcoef(data.X.T)[0, 1] - 0.3) < 0.05 and 0.45 < data.y.mean() < 0.55
-    clean = linear_problem(500, 3, noise=0)
+    clean = datasets.linear_problem(500, 3, noise=0)
     w, *_ = np.linalg.lstsq(clean.X, 2.0 * clean.y - 1, rcond=None)
     assert np.mean((clean.X @ w > 0) != clean.y) < 0.05
-    assert same(load("linear:300x4"), linear_problem(300, 4))
+    assert same(load("linear:300x4"), datasets.linear_problem(300, 4))
     assert load("linear:300x4").X.flags.c_contiguous
-
-
-def test_generator_errors():
-    for name, message in (
-        ("gaussians:1", "two_gaussians: n must be from 2 to .*, got 1"),
-        ("linear:5x0", "linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0"),
-        ("linear:99999999999x20", "linear_problem: needs"),
-    ):
-        with pytest.raises(DataError, match=message):
-            load(name)
+    refuse("two_gaussians: n must be from 2 to .*, got 1", "gaussians:1")
+    refuse("linear_problem: needs n >= 2, d >= 1.* got n=5 and d=0", "linear:5x0")
+    refuse("linear_problem: needs", "linear:99999999999x20")
