@@ -30,9 +30,7 @@ RESULTS = ROOT / "perf" / "results"
 SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
 GAP = 1e-6  # relative duality gap that every contestant has to reach
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-PACKAGES = (
-    "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
-)  # fmt: skip
+PACKAGES = "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt"
 RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # files that runs write
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
