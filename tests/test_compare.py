@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -263,8 +264,9 @@ def test_kills_at_random_moments_change_nothing(tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         codes.append(process.returncode)
-    assert codes.count(-signal.SIGKILL) >= KILLS // 2  # others had nothing left to do
-    assert size(torn) > 0
+        if codes[-1] == 0 and kill + 1 < KILLS:  # it was faster than the kill
+            shutil.rmtree(torn)
+    assert codes.count(-signal.SIGKILL) >= KILLS // 2
 
     text = run(*argv, "--out", torn)
     assert kept(torn) == kept(tmp_path / "whole") and len(kept(torn)) == 1200
