@@ -5,14 +5,13 @@ Quality   Equal numbers of trees, depths and bins; the note has the accuracies o
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
 
-import importlib.util
 from functools import partial
 
 from perf.bench.common import SOON, first_reports, growth, python, time_interleaved
+from perf.bench.gradient_boosting import T, installed
 from perf.bench.problems import make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
-T = 100
 VERSUS = (  # peer, depth, rows, features, target of the speed-up
     ("scikit-learn", 1, 1_000, 20, ""),
     ("scikit-learn", 1, 10_000, 20, ">= 80"),
@@ -50,17 +49,8 @@ def theirs(name, depth):
         from sklearn.tree import DecisionTreeClassifier
 
         return AdaBoostClassifier(DecisionTreeClassifier(max_depth=depth), n_estimators=T)
-    if not importlib.util.find_spec(name):
-        return None
-    params = dict(n_estimators=T, max_depth=depth, n_jobs=1)
-    if name == "lightgbm":
-        from lightgbm import LGBMClassifier
-
-        params |= dict(num_leaves=2**depth, max_bin=255, min_child_samples=1)
-        return LGBMClassifier(**params, verbose=-1)
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(**params, tree_method="hist", max_bin=256, min_child_weight=0)
+    maker = installed()[name]
+    return maker and maker(depth, min_leaf=1)
 
 
 def versus(report, name, depth, n, d, target):
