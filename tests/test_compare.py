@@ -439,9 +439,9 @@ def test_tests_agree_with_scipy(three_sets):
             ratio = one["test_rows"]["mean"] / one["train_rows"]["mean"]
             error = t.std() * math.sqrt(1 / len(t) + ratio)
             raw.append(2 * stats.t.sf(abs(t.mean() / error), len(t) - 1) if error else 1.0)
-        told = sorted(row["p"] for row in one["methods"] if row["p"] is not None)
+        found = sorted(row["p"] for row in one["methods"] if row["p"] is not None)
         low, high = sorted(raw)
-        assert told == pytest.approx([min(1, 2 * low), min(1, max(2 * low, high))])
+        assert found == pytest.approx([min(1, 2 * low), min(1, max(2 * low, high))])
 
 
 def test_files_can_be_read(three_sets):

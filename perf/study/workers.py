@@ -48,7 +48,7 @@ def read(spec):
 
 
 def forget():
-    """Let data go: their files may have changed."""
+    """Drop the data in memory: their files may have changed."""
     _read.cache_clear()
     _split.cache_clear()
 
