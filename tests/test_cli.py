@@ -611,12 +611,6 @@ def test_many_classes_are_one_versus_rest(documented, predicted, tmp_path):
     assert lines["predictions"].endswith("the largest decision wins") and "error" in lines
 
 
-@pytest.mark.parametrize("argv", [["wine:1-vs-2"], ["wine:1-vs-rest"], ["wine", "--positive", "3"]])
-def test_two_of_many_classes_need_no_wrapper(report, argv):
-    lines = report("psvm", "--trials", 1, "--data", *argv)
-    assert lines["members"] == "1" and "one-versus-rest" not in lines.get("note", "")
-
-
 # -- models of models ------------------------------------------------------------------------------
 
 
@@ -678,23 +672,6 @@ def test_rows_without_a_majority(report, predicted, tmp_path):
     refused = sum(row[0] == reject for row in rows)
     assert lines["rejected"].startswith(f"{refused} of 270 rows ({100 * refused / 270:.1f} %), whi")
     assert re.search(r"predicted +1 +2 +rejected true 1 ", lines["confusion"])
-
-
-@pytest.mark.parametrize(
-    "argv", ["stacking --members psvm,bayes", "gradient-boosting", "bagging --voting soft"]
-)
-@pytest.mark.parametrize("data", ["heart", "wine"])
-def test_probabilities_are_written(argv, data, report, predicted, tmp_path):
-    model, (command, *flags) = tmp_path / "m.npz", argv.split()
-    report(command, "--data", data, *flags, "--trials", 1, "--save", model)
-    lines, titles, *rows = predicted(model, data)
-    assert lines["predictions"].endswith("; with probabilities")
-    X, classes = datasets.load(data).X, datasets.load(data).classes
-    if command == "stacking":
-        X = datasets.Preprocess("minmax").fit(X).transform(X)
-    assert titles[-len(classes) :] == [f"probability {name}" for name in classes]
-    found = np.array([row[-len(classes) :] for row in rows], dtype=float)
-    assert np.array_equal(found, methods.load(model)[0].predict_proba(X))
 
 
 def test_models_that_give_no_numbers(report, tmp_path, monkeypatch, refused):

@@ -372,14 +372,6 @@ def alive(number):
     return state(number)[:1] not in ([], ["Z"])
 
 
-def test_a_second_run_on_the_same_folder_is_refused(tmp_path, capsys):
-    argv = ["--data", "heart", "--methods", "psvm", "--out", tmp_path]
-    with Store(tmp_path):
-        assert main(*argv) == 2
-    assert "is being written by another run" in capsys.readouterr().err
-    assert main(*argv) == 0
-
-
 # -- tables ----------------------------------------------------------------------------------------
 
 

@@ -212,24 +212,33 @@ def test_classes_that_are_absent_from_the_test_rows(tmp_path):
 # -- models in files -------------------------------------------------------------------------------
 
 
-def test_save_and_apply(tmp_path):
-    path = tmp_path / "m.npz"
-    spec = Spec("heart", "gradient-boosting", {"n_estimators": 4})
-    assert experiment.save(spec, path) == {"rows": 270, "path": str(path), "warnings": []}
-    record, (titles, *rows) = experiment.apply(path, "heart")
-    data = datasets.load("heart")
-    model = methods.build("gradient-boosting", {"n_estimators": 4}, 0, 2).fit(data.X, data.y)
-    assert titles == ["prediction", "decision", "probability 1", "probability 2"]
+@pytest.mark.parametrize(
+    ("data", "command", "params"),
+    [("heart", "gradient-boosting", {"n_estimators": 4}),
+     ("wine", "bagging", {"n_estimators": 4, "voting": "soft"}),
+     ("wine", "stacking", {"members": "psvm,bayes"})],
+)  # fmt: skip
+def test_save_and_apply(data, command, params, tmp_path):
+    path, table, spec = tmp_path / "m.npz", datasets.load(data), Spec(data, command, params)
+    rows, classes = len(table.y), table.classes
+    assert experiment.save(spec, path) == {"rows": rows, "path": str(path), "warnings": []}
+    record, (titles, *rows) = experiment.apply(path, data)
+    X = datasets.Preprocess(spec.scale).fit(table.X).transform(table.X)
+    model = methods.build(command, params, 0, len(classes)).fit(X, table.y)
+    decided = ["decision"] if data == "heart" else [f"decision {name}" for name in classes]
+    assert titles == ["prediction", *decided, *(f"probability {name}" for name in classes)]
     labels, *columns = zip(*rows, strict=True)
-    found = model.predict(data.X)
-    assert list(labels) == [data.classes[k] for k in found]
-    expected = np.column_stack([model.decision_function(data.X), model.predict_proba(data.X)])
+    found, decision = model.predict(X), model.decision_function(X)
+    assert list(labels) == [classes[k] for k in found]
+    expected = np.column_stack([decision, model.predict_proba(X)])
     assert np.array_equal(np.array(columns).T, expected)
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["unlabelled"] == record["rejected_rows"] == 0
-    assert record["test_error"] == np.mean(found != data.y)
-    assert record["confusion"] == metrics.confusion_matrix(data.y, found).tolist()
-    assert record["auc"] == pytest.approx(metrics.roc_auc_score(data.y, expected[:, 0]), abs=1e-12)
+    assert record["test_error"] == np.mean(found != table.y)
+    assert record["confusion"] == metrics.confusion_matrix(table.y, found).tolist()
+    if data == "heart":
+        area = metrics.roc_auc_score(table.y, decision)
+        assert record["auc"] == pytest.approx(area, abs=1e-12)
 
 
 def test_errors_are_those_of_the_labelled_rows(tmp_path):
