@@ -7,9 +7,9 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import SOON, first_reports, growth, python, time_interleaved
+from perf.bench.common import SOON, first_reports, python, time_interleaved
 from perf.bench.gradient_boosting import T, installed
-from perf.bench.problems import make
+from perf.bench.problems import growth_in_rows, make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
 VERSUS = (  # peer, depth, rows, features, target of the speed-up
@@ -70,13 +70,6 @@ def versus(report, name, depth, n, d, target):
     report.add(**row, ours=seconds, peer=other, note=note, needs=name)
 
 
-def rows(report, depth, sizes, d, target=""):
-    """Exponent of the time in the number of rows."""
-    row, _ = growth(sizes, [partial(ours(depth, trees=20).fit, *make(n, d)[:2]) for n in sizes])
-    row["note"] += " rows, 20 trees"
-    report.add(f"depth {depth}, growth in rows", f"{sizes[1]} x {d}", **row, target=target)
-
-
 def deep(report, n=10_000, d=20):
     """AdaBoost.NC with its defaults: pruned trees of any depth on drawn samples."""
     X, y, data = make(n, d)
@@ -95,9 +88,10 @@ def memory(report, n, d, target):
 def run(report, large):
     for cell in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *cell)
+    sizes, target = ((100_000, 1_000_000), "<= 1.05") if large else ((10_000, 100_000), "")
     for depth in (1, 4):
-        sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
-        rows(report, depth, sizes, 20, "<= 1.05" if large else "")
+        model = ours(depth, trees=20)
+        growth_in_rows(report, f"depth {depth}", model, sizes, 20, "20 trees", target)
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
     report.startup(first_reports("adaboost-nc") | first_reports("adaboost"), SOON)

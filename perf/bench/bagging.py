@@ -8,8 +8,8 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import first_reports, growth, time_interleaved
-from perf.bench.problems import make
+from perf.bench.common import first_reports, time_interleaved
+from perf.bench.problems import growth_in_rows, make
 from solvers.bagging import Bagging
 
 T = 10
@@ -70,17 +70,10 @@ def versus(report, name, depth, n, target, d=20):
     report.add(f"{row['what']}, prediction", row["size"], seconds, other, data=data)
 
 
-def rows(report, name, depth=10, sizes=(10_000, 100_000), d=20, target="<= 1.1"):
-    """Exponent of the time in the number of rows."""
-    row, _ = growth(sizes, [partial(ours(name, depth).fit, *make(n, d)[:2]) for n in sizes])
-    row["note"] += f" rows, {T} trees"
-    what, size = f"{name}, depth {depth}, growth in rows", f"{sizes[1]} x {d}"
-    report.add(what, size, **row, target=target)
-
-
 def run(report, large):
     for cell in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *cell)
-    rows(report, FOREST)
-    rows(report, BAG)
+    for name in (FOREST, BAG):
+        model, sizes = ours(name, 10), (10_000, 100_000)
+        growth_in_rows(report, f"{name}, depth 10", model, sizes, 20, f"{T} trees", "<= 1.1")
     report.startup(first_reports("bagging"))

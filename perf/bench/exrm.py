@@ -13,16 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from perf.bench.common import (
-    GAP,
-    SOON,
-    certified,
-    first_reports,
-    growth,
-    python,
-    time_interleaved,
-    timed,
-)
+from perf.bench.common import GAP, SOON, certified, first_reports, growth, time_interleaved, timed
 from perf.bench.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
@@ -172,5 +163,4 @@ def run(report, large):
     rows(report, 1, sizes, 20)
     members(report)
     wide(report)
-    imports = {line: python("-c", line) for line in ("import numba", "import solvers.exrm")}
-    report.startup(imports | first_reports("exrm"), SOON, rounds=5)
+    report.startup(first_reports("exrm"), SOON, rounds=5)

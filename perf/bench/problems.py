@@ -1,10 +1,13 @@
 """Kinds of two-class problems: planted rules and built-in sets, columns standardised."""
 
+from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 import datasets
+from perf.bench.common import growth
 
 SIZES = (  # rows, features: each once well conditioned, once noisy and badly conditioned
     (300, 10), (1_000, 20), (1_000, 60), (2_000, 120), (2_000, 400), (3_000, 30), (10_000, 20),
@@ -50,6 +53,13 @@ def make(n, d, seed=0):
     shape = dict(n_informative=d // 2, n_redundant=d // 4, flip_y=0.05)
     X, y = make_classification(n, d, **shape, random_state=seed)
     return (X - X.mean(0)) / X.std(0), 2.0 * y - 1.0, "make_classification"
+
+
+def growth_in_rows(report, what, model, sizes, d, note, target=""):
+    """Add the exponent of a model's time in the number of rows of `make`."""
+    row, _ = growth(sizes, [partial(copy(model).fit, *make(n, d)[:2]) for n in sizes])
+    row["note"] += f" rows, {note}"
+    report.add(f"{what}, growth in rows", f"{sizes[1]} x {d}", **row, target=target)
 
 
 def planted(n, d, noise=0.3, condition=1, positives=0.5, lam=1.0, seed=0):
