@@ -1,8 +1,6 @@
 """Tests for perf/bench: how times are taken and kept, and that pages follow from the records."""
 
 import ast
-import json
-import os
 import shutil
 import statistics
 import xml.etree.ElementTree as ElementTree
@@ -41,8 +39,13 @@ def test_files_follow_from_the_records():
     assert plots == set(files) - {"RESULTS.md", "SCALE.md"}
 
 
-def test_every_bench_has_records():
+def test_every_bench_has_records_and_can_be_run():
     assert set(RUNS) == set(benches())
+    for file in benches().values():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        (run,) = (node for node in tree.body if getattr(node, "name", "") == "run")
+        assert [argument.arg for argument in run.args.args] == ["report", "large"], file
+        assert ast.get_docstring(tree).count("\n\n") >= 1, file
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -76,24 +79,11 @@ def test_the_page_on_many_rows_follows_from_the_records():
 
 
 @pytest.mark.parametrize("name", sorted(set(RUNS) - {"rows", "threads"}))
-def test_plots_show_ours_and_a_peer_and_nothing_is_cut_off(name):
-    """All elements lie within the picture, texts by a generous estimate of their width."""
+def test_plots_show_ours_and_a_peer(name):
     _, curves = render.curves(RUNS[name])
     assert sum(len(curve) >= 3 for curve in curves.values()) >= 2
     svg = ElementTree.fromstring(render.plots(RUNS)[name])
-    width, height = float(svg.get("width")), float(svg.get("height"))
-    texts = [element for element in svg if element.tag.endswith("text")]
-    assert {text.text for text in texts} >= set(curves)
-    for text in texts:
-        x, y, wide = float(text.get("x")), float(text.get("y")), 6.8 * len(text.text)
-        left = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor")]
-        if text.get("transform"):
-            assert 12 <= x <= width and wide / 2 <= y <= height - wide / 2
-        else:
-            assert 0 <= x - left and x - left + wide <= width and 12 <= y <= height
-    for element in svg:
-        points = [pair.split(",") for pair in element.get("points", "").split()]
-        assert all(0 <= float(x) <= width and 0 <= float(y) <= height for x, y in points)
+    assert {element.text for element in svg if element.tag.endswith("text")} >= set(curves)
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -175,9 +165,10 @@ def test_contestants_take_turns_and_the_fastest_call_counts(monkeypatch):
 
 
 def test_growth_of_a_square(monkeypatch):
-    monkeypatch.setattr(
-        common, "time_interleaved", lambda *fits: [(fit(), "model") for fit in fits]
-    )
+    def times(*fits):
+        return [(fit(), "model") for fit in fits]
+
+    monkeypatch.setattr(common, "time_interleaved", times)
     row, models = common.growth((10, 1_000), [lambda: 1e-4, lambda: 1.0])
     assert row["ratio"] == pytest.approx(2.0) and row["points"] == [[10, 1e-4], [1_000, 1.0]]
     assert models == ("model", "model")
@@ -211,19 +202,9 @@ def test_write_changes_and_removes_only_what_it_must(results, monkeypatch, capsy
 
 
 def test_a_curve_takes_the_fastest_time_at_a_size():
-    curve = [
-        {"curves": {"a": [[10, 2.0], [5, 1.0]], "b": [[10, None]]}},
-        {"curves": {"a": [[10, 1.5]]}},
-    ]
+    curve = [{"curves": {"a": [[10, 2.0], [5, 1.0]], "b": [[10, None]]}}]
+    curve += [{"curves": {"a": [[10, 1.5]]}}]
     assert render.curves({"rows": curve}) == ("rows", {"a": [(5, 1.0), (10, 1.5)]})
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, ""), (0.0123456, "12.3"), (1.23456, "1,235"), (1e-6, "0.00100"), (0.1, "100")],
-)
-def test_milliseconds_have_three_digits(seconds, text):
-    assert render.number(seconds) == text
 
 
 def test_command_line(capsys, monkeypatch):
@@ -235,19 +216,3 @@ def test_command_line(capsys, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["exrm"]) == 2
     assert "pip install -e '.[peers]'" in capsys.readouterr().err
-
-
-def test_every_bench_can_be_run():
-    for file in benches().values():
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        (run,) = (node for node in tree.body if getattr(node, "name", "") == "run")
-        assert [argument.arg for argument in run.args.args] == ["report", "large"], file
-        assert ast.get_docstring(tree).count("\n\n") >= 1, file
-
-
-def test_records_are_plain_json():
-    for path in common.RESULTS.glob("*.jsonl"):
-        text = path.read_text(encoding="utf-8")
-        assert "NaN" not in text and "Infinity" not in text and os.path.getsize(path) < 100_000
-        for line in text.splitlines():
-            assert isinstance(json.loads(line), dict)

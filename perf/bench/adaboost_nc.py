@@ -5,14 +5,13 @@ Quality   Equal numbers of trees, depths and bins; the note has the accuracies o
 Start-up  A first report on the command line against `import sklearn.svm`.
 """
 
-import importlib.util
 from functools import partial
 
-from perf.bench.common import SOON, first_reports, growth, python, time_interleaved
-from perf.bench.problems import make
+from perf.bench.common import SOON, first_reports, python, time_interleaved
+from perf.bench.gradient_boosting import T, installed
+from perf.bench.problems import growth_in_rows, make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
-T = 100
 VERSUS = (  # peer, depth, rows, features, target of the speed-up
     ("scikit-learn", 1, 1_000, 20, ""),
     ("scikit-learn", 1, 10_000, 20, ">= 80"),
@@ -50,17 +49,8 @@ def theirs(name, depth):
         from sklearn.tree import DecisionTreeClassifier
 
         return AdaBoostClassifier(DecisionTreeClassifier(max_depth=depth), n_estimators=T)
-    if not importlib.util.find_spec(name):
-        return None
-    params = dict(n_estimators=T, max_depth=depth, n_jobs=1)
-    if name == "lightgbm":
-        from lightgbm import LGBMClassifier
-
-        params |= dict(num_leaves=2**depth, max_bin=255, min_child_samples=1)
-        return LGBMClassifier(**params, verbose=-1)
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(**params, tree_method="hist", max_bin=256, min_child_weight=0)
+    maker = installed()[name]
+    return maker and maker(depth, min_leaf=1)
 
 
 def versus(report, name, depth, n, d, target):
@@ -78,13 +68,6 @@ def versus(report, name, depth, n, d, target):
     row |= dict(zip(("accuracy", "peer_accuracy"), accuracies, strict=False))
     note = "training accuracy " + " and ".join(f"{value:.3f}" for value in accuracies)
     report.add(**row, ours=seconds, peer=other, note=note, needs=name)
-
-
-def rows(report, depth, sizes, d, target=""):
-    """Exponent of the time in the number of rows."""
-    row, _ = growth(sizes, [partial(ours(depth, trees=20).fit, *make(n, d)[:2]) for n in sizes])
-    row["note"] += " rows, 20 trees"
-    report.add(f"depth {depth}, growth in rows", f"{sizes[1]} x {d}", **row, target=target)
 
 
 def deep(report, n=10_000, d=20):
@@ -105,9 +88,10 @@ def memory(report, n, d, target):
 def run(report, large):
     for cell in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *cell)
+    sizes, target = ((100_000, 1_000_000), "<= 1.05") if large else ((10_000, 100_000), "")
     for depth in (1, 4):
-        sizes = (100_000, 1_000_000) if large else (10_000, 100_000)
-        rows(report, depth, sizes, 20, "<= 1.05" if large else "")
+        model = ours(depth, trees=20)
+        growth_in_rows(report, f"depth {depth}", model, sizes, 20, "20 trees", target)
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
     report.startup(first_reports("adaboost-nc") | first_reports("adaboost"), SOON)

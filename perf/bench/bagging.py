@@ -8,8 +8,8 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import first_reports, growth, time_interleaved
-from perf.bench.problems import make
+from perf.bench.common import first_reports, time_interleaved
+from perf.bench.problems import growth_in_rows, make
 from solvers.bagging import Bagging
 
 T = 10
@@ -34,11 +34,11 @@ VERSUS_LARGE = (
 )
 
 
-def ours(name, depth, n_jobs=None):
+def ours(name, depth):
     """Trees on all features, or on features drawn at each split."""
     features = "sqrt" if name == FOREST else 1.0
-    params = dict(max_depth=depth, max_features=features, voting="soft", n_jobs=n_jobs)
-    return Bagging(n_estimators=T, random_state=0, **params)
+    params = dict(n_estimators=T, max_depth=depth, max_features=features, voting="soft")
+    return Bagging(**params, random_state=0)
 
 
 def theirs(name, depth):
@@ -57,8 +57,7 @@ def versus(report, name, depth, n, target, d=20):
     X_test, y_test = X[n:], y[n:]
     models = ours(name, depth), theirs(name, depth)
     fits = [partial(model.fit, X[:n], y[:n]) for model in models]
-    rounds = 3 if n <= 10_000 else 1
-    (seconds, _), (other, _) = time_interleaved(*fits, rounds=rounds, seconds=0)
+    (seconds, _), (other, _) = time_interleaved(*fits, rounds=3 if n <= 10_000 else 1, seconds=0)
     accuracy, peer_accuracy = (model.score(X_test, y_test) for model in models)
     row = dict(what=f"depth {depth}, {name} / ours", size=f"{n} x {d}", target=target, data=data)
     row |= dict(accuracy=accuracy, peer_accuracy=peer_accuracy)
@@ -71,26 +70,10 @@ def versus(report, name, depth, n, target, d=20):
     report.add(f"{row['what']}, prediction", row["size"], seconds, other, data=data)
 
 
-def rows(report, name, depth=10, sizes=(10_000, 100_000), d=20, target="<= 1.1"):
-    """Exponent of the time in the number of rows."""
-    row, _ = growth(sizes, [partial(ours(name, depth).fit, *make(n, d)[:2]) for n in sizes])
-    row["note"] += f" rows, {T} trees"
-    what, size = f"{name}, depth {depth}, growth in rows", f"{sizes[1]} x {d}"
-    report.add(what, size, **row, target=target)
-
-
-def threads(report, n=100_000, d=20):
-    """Two threads against one."""
-    X, y, data = make(n, d)
-    fits = [partial(ours(FOREST, None, n_jobs).fit, X, y) for n_jobs in (2, 1)]
-    (two, _), (one, _) = time_interleaved(*fits, rounds=2, seconds=0)
-    report.add("2 threads, 1 thread / 2 threads", f"{n} x {d}", two, one, data=data)
-
-
 def run(report, large):
     for cell in VERSUS + (VERSUS_LARGE if large else ()):
         versus(report, *cell)
-    rows(report, FOREST)
-    rows(report, BAG)
-    threads(report)
+    for name in (FOREST, BAG):
+        model, sizes = ours(name, 10), (10_000, 100_000)
+        growth_in_rows(report, f"{name}, depth 10", model, sizes, 20, f"{T} trees", "<= 1.1")
     report.startup(first_reports("bagging"))

@@ -30,9 +30,7 @@ RESULTS = ROOT / "perf" / "results"
 SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
 GAP = 1e-6  # relative duality gap that every contestant has to reach
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-PACKAGES = (
-    "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt", "highspy",
-)  # fmt: skip
+PACKAGES = "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt"
 RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # files that runs write
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
@@ -72,19 +70,12 @@ def time_interleaved(*contestants, rounds=3, seconds=1.5):
     return [best.get(contestant, (None, None)) for contestant in contestants]
 
 
-def exponent(sizes, seconds):
-    """Return the slope of log seconds against log size: 1 is linear."""
-    log_sizes, log_seconds = map(math.log, sizes), map(math.log, seconds)
-    return statistics.linear_regression(list(log_sizes), list(log_seconds)).slope
-
-
 def growth(sizes, fits):
     """Time one fit for each of two sizes; return the fields of its row and both results."""
     (first, small), (last, big) = time_interleaved(*fits)
-    row = dict(ours=last, ratio=exponent(sizes, (first, last)), form="n^{:.2f}")
-    row |= dict(note=f"{1e3 * first:.3g} ms at {sizes[0]}")
-    row |= dict(points=[[sizes[0], first], [sizes[1], last]])
-    return row, (small, big)
+    ratio = math.log(last / first) / math.log(sizes[1] / sizes[0])  # 1 is linear
+    row = dict(ours=last, ratio=ratio, form="n^{:.2f}", note=f"{1e3 * first:.3g} ms at {sizes[0]}")
+    return row | dict(points=[[sizes[0], first], [sizes[1], last]]), (small, big)
 
 
 def certified(model, gap=GAP):

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from perf.bench.common import growth, time_interleaved
-from solvers.diversity import ambiguity, kappa_error, margins, pairwise
+from solvers.diversity import pairwise
 
 TARGET = "<= 3"
 
@@ -46,23 +46,9 @@ def members(report, n, sizes):
     report.add("pairwise, growth in members", f"{n} x {sizes[1]}", **row)
 
 
-def others(report, n, T):
-    """Measures that are no tables of all pairs."""
-    votes, y = make(n, T)
-    contestants = {
-        "kappa_error": partial(kappa_error, votes, y),
-        "ambiguity": partial(ambiguity, votes, None, y),
-        "margins": partial(margins, votes, None, y),
-    }
-    runs = time_interleaved(*contestants.values())
-    for what, (seconds, _) in zip(contestants, runs, strict=True):
-        report.add(what, f"{n} x {T}", seconds)
-
-
 def run(report, large):
     dtypes = np.float32, np.float64
     sizes = (1_000, 50), (10_000, 60), (10_000, 250), (10_000, 1_000)
     for n, T in sizes + (((100_000, 1_000),) if large else ()):
         versus(report, n, T, dtypes)
     members(report, 10_000, (250, 1_000))
-    others(report, 10_000, 1_000)

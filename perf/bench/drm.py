@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, time_interleaved, timed
+from perf.bench.common import first_reports, time_interleaved
 from perf.bench.problems import make
 from solvers import drm
 from solvers.drm import DRM, NuSVM
@@ -127,9 +127,7 @@ def members(report, n=2_000):
     """Time of 21 members on equal samples, which "auto" trains as one."""
     X, y, data = make(n, 20)
     models = DRM(n_estimators=21), NuSVM()
-    (many, model), (single, _) = time_interleaved(
-        *(partial(model.fit, scaled(X), y) for model in models)
-    )
+    (many, model), (single, _) = time_interleaved(*(partial(m.fit, scaled(X), y) for m in models))
     row = dict(ratio=many / single, target="<= 1.5", note=f"gap {model.residual_:.0e}", data=data)
     report.add("21 equal members, DRM / NuSVM", f"{n} x 20", many, single, **row)
 
@@ -147,22 +145,11 @@ def alternating(report, T, n=150):
     report.add(**row, note=f"{model.n_iter_} rounds")
 
 
-def many(report):
-    """Letters A to M against the rest, 20,000 rows; the kernel values do not fit into the cache."""
-    data = datasets.load("letter")
-    X = scaled(data.X)
-    seconds, model = timed(partial(NuSVM(tol=KKT).fit, X, data.y < 13))
-    size, note = "{} x {}".format(*X.shape), f"{len(model.support_)} support rows"
-    report.add("NuSVM, letter", size, seconds, note=note)
-
-
 def run(report, large):
     for n, target in SIZES.items():
         for nu in NU:
             versus(report, n, nu, target)
     grid(report)
-    if large:
-        many(report)
     members(report)
     for T in (10, 30):
         alternating(report, T)

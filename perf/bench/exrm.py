@@ -13,16 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from perf.bench.common import (
-    GAP,
-    SOON,
-    certified,
-    first_reports,
-    growth,
-    python,
-    time_interleaved,
-    timed,
-)
+from perf.bench.common import GAP, SOON, certified, first_reports, growth, time_interleaved, timed
 from perf.bench.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
@@ -34,16 +25,6 @@ MAX_ITER = 1_000_000  # of LinearSVC: tol alone stops it
 BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # limit of its fit: seconds by p, or times ours
 TIMING, SLOW = 0.5, 1.0  # seconds of timing; a slower peer is only fitted once more
 TARGETS = {2: (">= 6", ">= 1.5"), 1: (">= 8", ">= 1")}  # geometric mean, worst cell
-
-FITS = """
-import time, datasets
-from solvers.exrm import ExRM
-data = datasets.load("sonar")
-for _ in range(10):
-    start = time.perf_counter()
-    ExRM().fit(data.X, data.y)
-    print(time.perf_counter() - start)
-"""
 
 
 def score(model, X, y, lam, lowest=None):
@@ -174,15 +155,6 @@ def wide(report):
         report.add(f"10 bootstrap members, {kind}", "{} x {}".format(*X.shape), seconds, note=note)
 
 
-def startup(report):
-    """New interpreters: the first result a user sees, imports and fits."""
-    imports = {line: python("-c", line) for line in ("import numba", "import solvers.exrm")}
-    report.startup(imports | first_reports("exrm"), SOON, rounds=5)
-    first, *warm = map(float, python("-c", FITS)().split())
-    report.add("first fit in a new process, kernels cached", "208 x 60", first)
-    report.add("warm fit", "208 x 60", min(warm))
-
-
 def run(report, large):
     for p in (2, 1):
         grid(report, p, large and p == 2)
@@ -191,4 +163,4 @@ def run(report, large):
     rows(report, 1, sizes, 20)
     members(report)
     wide(report)
-    startup(report)
+    report.startup(first_reports("exrm"), SOON, rounds=5)

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, growth, time_interleaved
-from perf.bench.problems import make
+from perf.bench.common import first_reports, time_interleaved
+from perf.bench.problems import growth_in_rows, make
 from solvers.gradient_boosting import GradientBoosting
 
 T = 100
@@ -113,14 +113,6 @@ def speed(report, n, target, kind=f"depth {DEPTH}", n_jobs=1, **shape):
         report.add(**row, needs=name)
 
 
-def rows(report, sizes, target=""):
-    """Exponent of the time in the number of rows."""
-    row, _ = growth(sizes, [partial(ours(trees=20).fit, *make(n, D)[:2]) for n in sizes])
-    row["note"] += " rows, 20 trees"
-    what, size = f"depth {DEPTH}, growth in rows", f"{sizes[1]} x {D}"
-    report.add(what, size, **row, target=target)
-
-
 def losses(maker, depth, splits):
     """Return the mean training and held-out log-loss over splits (X, codes, X_test, codes_test)."""
     values = []
@@ -171,7 +163,8 @@ def run(report, large):
     for n, target in (SPEED | (SPEED_LARGE if large else {})).items():
         speed(report, n, target)
     speed(report, 100_000, "", "31 leaves", leaves=31, depth=None)
-    rows(report, (100_000, 1_000_000) if large else (10_000, 100_000), "<= 1.1" if large else "")
+    sizes, target = ((100_000, 1_000_000), "<= 1.1") if large else ((10_000, 100_000), "")
+    growth_in_rows(report, f"depth {DEPTH}", ours(trees=20), sizes, D, "20 trees", target)
     for name in SETS:
         built_in(report, name)
     generated(report, 100_000)

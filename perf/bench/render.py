@@ -94,9 +94,8 @@ def number(seconds):
     """Write milliseconds with three significant digits."""
     if seconds is None:
         return ""
-    milliseconds = 1e3 * seconds
-    digits = max(0, 2 - math.floor(math.log10(milliseconds)))
-    return f"{milliseconds:,.{digits}f}"
+    digits = max(0, 2 - math.floor(math.log10(1e3 * seconds)))
+    return f"{1e3 * seconds:,.{digits}f}"
 
 
 def extent(row):
@@ -171,19 +170,16 @@ def section(name, run):
 # -- plots -----------------------------------------------------------------------------------------
 
 
-def scaling(name, run):
-    """Seconds against the size, both logarithmic; None without points."""
-    axis, points = curves(run)
-    if not points:
-        return None
-    panel = draw.Panel(f"{name}: time of one call", axis, "time", points)
-    return draw.figure([[panel]], log="xy", x_form="{:,.0f}".format, y_form=tick)
-
-
 def plots(runs):
-    """Return the SVG of every bench that has points to draw, by its name."""
-    drawn = {name: scaling(name, run) for name, run in runs.items()}
-    return {name: text for name, text in drawn.items() if text}
+    """Return the SVG of every bench that has points, by its name: seconds against the size."""
+    drawn = {}
+    for name, run in runs.items():
+        axis, points = curves(run)
+        if points:
+            panels = [[draw.Panel(f"{name}: time of one call", axis, "time", points)]]
+            forms = dict(x_form="{:,.0f}".format, y_form=tick)
+            drawn[name] = draw.figure(panels, log="xy", **forms)
+    return drawn
 
 
 # -- cost of many rows -----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ Peers     100 trees of depth 6 on 256 bins, leaves of 20 rows or more, as in the
 """
 
 import os
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -25,56 +26,53 @@ from solvers.gradient_boosting import GradientBoosting
 D = 20
 SIZES, SIZES_LARGE = (100_000,), (1_000_000,)
 GAIN, FREE, AS_FAST = ">= 1.6", "<= 1.05", ">= 1"
-FITS = {  # class, parameters, maximum of rows, least rows for which the gain has a target
-    "GradientBoosting, 50 trees": (GradientBoosting, {"n_estimators": 50}, 10**6, 10**6),
-    "AdaBoost, 50 trees of depth 4": (
-        AdaBoost, {"n_estimators": 50, "base": "tree", "max_depth": 4}, 10**6, 10**6
-    ),
-    "AdaBoost, 100 stumps": (AdaBoost, {}, 10**6, None),
-    "PSVM": (PSVM, {}, 10**6, 10**6),
-    "Bagging, 8 trees": (Bagging, {"n_estimators": 8, "random_state": 0}, 10**5, 10**5),
-    "CqBoost": (CqBoost, {}, 10**6, None),
-}  # fmt: skip
+DEEP = AdaBoost(n_estimators=50, base="tree", max_depth=4)
+FITS = {  # model, maximum of rows, least rows for which the gain has a target
+    "GradientBoosting, 50 trees": (GradientBoosting(n_estimators=50), 10**6, 10**6),
+    "AdaBoost, 50 trees of depth 4": (DEEP, 10**6, 10**6),
+    "AdaBoost, 100 stumps": (AdaBoost(), 10**6, None),
+    "PSVM": (PSVM(), 10**6, 10**6),
+    "Bagging, 8 trees": (Bagging(n_estimators=8, random_state=0), 10**5, 10**5),
+    "CqBoost": (CqBoost(), 10**6, None),
+}
 SMALL = {
-    "GradientBoosting": (GradientBoosting, {}),
-    "AdaBoost, trees": (AdaBoost, {"base": "tree"}),
-    "PSVM": (PSVM, {}),
-    "Bagging": (Bagging, {"random_state": 0}),
-    "CqBoost": (CqBoost, {}),
-    "NuSVM": (NuSVM, {}),
+    "GradientBoosting": GradientBoosting(),
+    "AdaBoost, trees": AdaBoost(base="tree"),
+    "PSVM": PSVM(),
+    "Bagging": Bagging(random_state=0),
+    "CqBoost": CqBoost(),
+    "NuSVM": NuSVM(),
 }
 
 
-def same(one, two):
-    """Fail if two models differ."""
+def times(model, n, d, n_jobs, rounds=3):
+    """Seconds of a fit with these threads and with one, and the data; fail if models differ."""
+    X, y, data = make(n, d)
+    fits = [partial(copy(model).set_params(n_jobs=jobs).fit, X, y) for jobs in (n_jobs, 1)]
+    (seconds, one), (other, two) = time_interleaved(*fits, rounds=rounds)
     if hasattr(one, "nodes_"):
         assert np.array_equal(one.nodes_, two.nodes_) and np.array_equal(one.weights_, two.weights_)
     else:
         assert abs(one.objective_ - two.objective_) <= 1e-6 * abs(one.objective_)
+    return (seconds, other), data
 
 
 def gain(report, name, n):
     """One thread against two."""
-    kind, params, max_rows, min_target_rows = FITS[name]
+    model, max_rows, min_target_rows = FITS[name]
     if n > max_rows:
         return
-    X, y, data = make(n, D)
-    fits = [partial(kind(**params, n_jobs=jobs).fit, X, y) for jobs in (2, 1)]
-    (two, model), (one, expected) = time_interleaved(*fits)
-    same(model, expected)
+    (two, one), data = times(model, n, D, 2)
     target = GAIN if min_target_rows and n >= min_target_rows else ""
-    row = dict(what=f"{name}, one thread / two", size=f"{n} x {D}", ours=two, peer=one, data=data)
-    report.add(**row, target=target)
+    row = dict(what=f"{name}, one thread / two", size=f"{n} x {D}", target=target, data=data)
+    report.add(**row, ours=two, peer=one)
 
 
 def small(report, name, n=200, d=10):
     """All processors against one on few rows."""
-    kind, params = SMALL[name]
-    X, y, _ = make(n, d)
-    fits = [partial(kind(**params, n_jobs=jobs).fit, X, y) for jobs in (-1, 1)]
-    (all_of_them, _), (one, _) = time_interleaved(*fits, rounds=200)
-    row = dict(what=f"{name}, n_jobs=-1 / one thread", size=f"{n} x {d}", ours=all_of_them)
-    report.add(**row, peer=one, ratio=all_of_them / one, form="{:.3f}x", target=FREE)
+    (every, one), _ = times(SMALL[name], n, d, -1, rounds=200)
+    row = dict(what=f"{name}, n_jobs=-1 / one thread", size=f"{n} x {d}", target=FREE)
+    report.add(**row, ours=every, peer=one, ratio=every / one, form="{:.3f}x")
 
 
 def run(report, large):

@@ -10,38 +10,26 @@ records alone, whatever their order; perf/study/tables.py makes texts and files 
 """
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from statistics import median
 
 import numpy as np
 
 import datasets
-from perf.study import (
-    cluster,
-    experiment,
-    html,
-    methods,
-    outputs,
-    statistics,
-    store,
-    tables,
-    workers,
-)  # fmt: skip
+from perf.study import cluster, experiment, methods, outputs, statistics, store, tables, workers
+from perf.study.html import write as write_page
 from perf.text import spread
 from solvers.rows.cluster import check as check_cluster
 
 LEVEL = 0.05  # of all tests
 ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.
 DIGITS = 12  # Means that differ by rounding only share a rank.
-FEWEST_SETS = 3  # Tests across data sets need as many.
-
+FEWEST_SETS = 3  # of tests across data sets
 MEASURES = {  # of --measure: the field of the records, its title, and -1 where more is better
     "error": ("test_error", "error", 1),
     "balanced": ("balanced_error", "balanced error", 1),
     "auc": ("auc", "area under ROC", -1),
 }
-
-
 ONE_TREE = "bagging:n_estimators=1,bootstrap=false"
 DIVERSITY = (  # Questions of --methods diversity: text, method with diversity, method without.
     ("ExRM: bootstrap samples", "exrm:sampling=bootstrap", "exrm"),
@@ -73,7 +61,7 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
         document = {"command": argv} | collect(records, measure, questions)
         if folder:
             tables.write(folder, document)
-            html.write(folder, document, records)
+            write_page(folder, document, records)
     return document
 
 
@@ -115,12 +103,8 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
                 experiment.need_two_classes(known, name, "--measure auc")
             experiment.check(spec, known)
             rows.append((spec, store.checksum(name)))
-    count = rows[0][0].trials * (rows[0][0].cv or 1)
-    return [
-        workers.Cell(spec, trial, store.key(spec, trial, digest))
-        for trial in range(count)
-        for spec, digest in rows
-    ]
+    pairs = product(range(len(rows[0][0])), rows)
+    return [workers.Cell(spec, k, store.key(spec, k, digest)) for k, (spec, digest) in pairs]
 
 
 def _is_built_in(name):

@@ -52,11 +52,10 @@ class Spec:
 
     def __post_init__(self):
         methods.check(self.method, methods.KNOWN)
-        default = methods.scale(self.method, self.params)
-        settled = {"scale": self.scale or default}
-        settled["trials"] = (1 if self.cv else 10) if self.trials is None else self.trials
-        settled["train"] = None if self.cv else self.train
-        vars(self).update(settled)  # equal experiments have equal specifications
+        scale = self.scale or methods.scale(self.method, self.params)
+        trials = (1 if self.cv else 10) if self.trials is None else self.trials
+        train = None if self.cv else self.train
+        vars(self).update(scale=scale, trials=trials, train=train)  # equal experiments are equal
 
     def __len__(self):
         """Number of trials, each of them on a split of its own."""
@@ -148,10 +147,8 @@ def splits(data, how, numbers=None):
             yield number, Split(data, train, test)
 
 
-def trials(
-    spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None,
-    on_fitted=None,
-):  # fmt: skip
+def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False, known=None,
+           on_fitted=None):  # fmt: skip
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
     Parameters
@@ -204,14 +201,8 @@ def save(spec, path, data=None, callback=None):
 
 
 def write_model(model, path, spec, data, name, prep):
-    notes = {
-        "data": name,
-        "label": spec.read.get("label"),
-        "classes": data.classes,
-        "schema": data.schema,
-        "preprocess": prep.to_dict(),
-    }
-    model_file.save(model, path, notes)
+    notes = {"data": name, "label": spec.read.get("label"), "preprocess": prep.to_dict()}
+    model_file.save(model, path, notes | {"classes": data.classes, "schema": data.schema})
 
 
 def apply(path, source, **read):
@@ -293,23 +284,18 @@ def _tune(spec, split, number):
         try:
             for fold in split.folds(spec.seed + number):
                 model = build_model(spec, split.data, number, None, **params)
-                errors.append(_error(model, fold, spec.scale))
+                with caught_warnings(split.data):
+                    _, X, X_test = fold.prepare(model, spec.scale)
+                    found = model.fit(X, fold.y).predict(X_test)
+                errors.append(_error_rate(found, fold.y_test, len(split.data.classes)))
             tried.append((float(np.mean(errors)), len(tried), params))
         except ValueError as error:
             refusal = error
     if not tried:
         raise refusal
     error, _, chosen = min(tried)
-    told = {"chosen": chosen, "tuning_error": error, "tuning_seconds": time.perf_counter() - start}
-    return chosen, told
-
-
-def _error(model, split, scale):
-    """Train on some rows and return the error on others."""
-    with caught_warnings(split.data):
-        _, X, X_test = split.prepare(model, scale)
-        found = model.fit(X, split.y).predict(X_test)
-    return _error_rate(found, split.y_test, len(split.data.classes))
+    seconds = time.perf_counter() - start
+    return chosen, {"chosen": chosen, "tuning_error": error, "tuning_seconds": seconds}
 
 
 def _prepare(model, X, scale):
@@ -326,9 +312,9 @@ def timed_fit(model, X, y=None):
 
 def _trial(model, split, scale):
     """Train and test on one split; return the figures, the members' votes, labels, and Fitted."""
-    y, y_test, names = split.y, split.y_test, split.data.classes
+    y, y_test, names, classes = split.y, split.y_test, split.data.classes, len(split.data.classes)
     prep, X, X_test = split.prepare(model, scale)
-    seconds, classes = timed_fit(model, X, y), len(names)
+    seconds = timed_fit(model, X, y)
     seen, _ = _decide(model, X, classes)
     found, decision = _decide(model, X_test, classes)
     votes, goals = votes_of(model, X_test, y_test)
@@ -514,13 +500,15 @@ def versions():
 
 
 def plain_record(record):
-    """Return a record as read from its JSON; NaN becomes None."""
-    return json.loads(json.dumps(record, default=_number), parse_constant=lambda _: None)
+    """Return a record as read from its JSON: NaN becomes None, other objects the text they print.
 
+    Numbers of NumPy become those of Python.
+    """
 
-def _number(value):
-    """Make a number of NumPy one of Python, and of anything else the text that it prints as."""
-    return value.item() if isinstance(value, np.generic) else repr(value)
+    def default(value):
+        return value.item() if isinstance(value, np.generic) else repr(value)
+
+    return json.loads(json.dumps(record, default=default), parse_constant=lambda _: None)
 
 
 def _preprocessing(path, notes, model):

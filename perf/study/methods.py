@@ -67,12 +67,10 @@ PICTURES = {  # kinds of --picture per method, the default first
     "mdboost": ("convergence", "margins", "boundary", "D", "time"),
     "lpboost": ("convergence", "margins", "boundary", "C", "time"),
     "cgboost": ("convergence", "margins", "boundary", "C", "time"),
-    "gradient-boosting": (
-        "members", "margins", "boundary", "learning_rate", "max_depth", "time",
-    ),
+    "gradient-boosting": ("members", "margins", "boundary", "learning_rate", "max_depth", "time"),
     "voting": ("margins", "boundary", "time"),
     "stacking": ("margins", "boundary", "time"),
-}  # fmt: skip
+}
 SHOWN = {  # captions of pictures; other kinds are names of parameters
     "convergence": "duality gap by iteration and by time",
     "members": "error by the number of members",
@@ -221,10 +219,8 @@ def check_words(argv, commands):
     """Raise ValueError for an unknown command or flag; `commands` are parsers by their names."""
     command, *words = argv
     if command not in commands:
-        raise ValueError(
-            f"unknown command {command!r}.{near(command, commands)} Run `python cli.py --help` for "
-            "the list."
-        )
+        hint = f"{near(command, commands)} Run `python cli.py --help` for the list."
+        raise ValueError(f"unknown command {command!r}.{hint}")
     known = re.findall(r"^  (?:-h, )?(--[\w-]+)", commands[command].format_help(), re.M)
     for word in (word.partition("=")[0] for word in words):
         if word.startswith("--") and word not in known:

@@ -70,8 +70,6 @@ def run(spec, where=None, path=None, quiet=True):
 def _training_files(spec, count):
     """Number of files to train on: spec.train is a fraction of them or, from 1 on, their number."""
     train = spec.train
-    if count < 2:
-        raise ValueError(f"{spec.data} has one file; at least one is to train and one to test on")
     if not 0 < train < 1 and (train < 1 or train % 1 != 0):
         rule = "a fraction in (0, 1) or a number of files"
         raise ValueError(f"--train must be {rule}, got {train:g}")

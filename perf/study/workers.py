@@ -6,12 +6,14 @@ Records come as they are finished, in any order; what a cell gives depends on th
 that fails gives a record with its message. perf/study/cluster.py runs cells on a cluster.
 """
 
+import contextlib
 import functools
 import gc
 import importlib
 import json
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from concurrent import futures
@@ -48,7 +50,7 @@ def read(spec):
 
 
 def forget():
-    """Let data go: their files may have changed."""
+    """Drop the data in memory: their files may have changed."""
     _read.cache_clear()
     _split.cache_clear()
 
@@ -117,7 +119,7 @@ def run(cells, jobs=1):
 def _run_in_processes(cells, jobs):
     """Yield records as processes return them; end the processes when this generator ends."""
     context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    with futures.ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+    with _sigpipe_ignored(), futures.ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
         try:
             with without_interrupts():
                 waiting = [pool.submit(compute, cell) for cell in cells]
@@ -130,6 +132,17 @@ def _run_in_processes(cells, jobs):
             for process in set(multiprocessing.active_children()) - set(others):
                 process.terminate()
             pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _sigpipe_ignored():
+    """Ignore SIGPIPE: a pool whose processes have ended expects an error when it writes to them."""
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN) if hasattr(signal, "SIGPIPE") else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGPIPE, before)
 
 
 def _end_with_parent():
