@@ -674,7 +674,7 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
         for b in range(sums.shape[1]):
             sums[j, b, 0] = sums[j, b, 1] = 0
     for k in range(node.start, node.stop):
-        i = k if is_whole else sample_indices[k]  # In order: saves a sixth of a stump.
+        i = np.uint64(k if is_whole else sample_indices[k])  # In order: a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
@@ -903,7 +903,7 @@ def _make_root(data, sample_indices, n_rows, params, root):
     grad_hess = data.grad_hess
     g = h = np.int64(0)
     for a in range(n_rows):
-        i = a if n_rows == grad_hess.shape[0] else sample_indices[a]
+        i = np.uint64(a if n_rows == grad_hess.shape[0] else sample_indices[a])
         g += grad_hess[i, 0]
         h += grad_hess[i, 1]
     root.g, root.h = g, h
@@ -980,7 +980,7 @@ def _assign_children(by_feature, leaf, sample_indices, node, missing):
     j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
     child, is_whole = node.child, node.stop - node.start == leaf.size
     for a in range(node.start, node.stop):
-        i = a if is_whole else sample_indices[a]
+        i = np.uint64(a if is_whole else sample_indices[a])  # Unsigned: it cannot be negative.
         b = by_feature[i, j]
         leaf[i] = child + 1 - ((b <= split_bin) | ((b == missing) & to_left))
 
