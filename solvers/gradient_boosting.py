@@ -670,20 +670,17 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
         return
     n, d = X_binned.shape
     sums, is_whole = hist[node.slot], node.stop - node.start == n
-    for j in range(d):
-        for b in range(sums.shape[1]):
-            sums[j, b, 0] = sums[j, b, 1] = 0
+    flat = sums.ravel()  # A view: one loop is faster than three.
+    flat[:] = 0
     for k in range(node.start, node.stop):
         i = np.uint64(k if is_whole else sample_indices[k])  # In order: a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
     if not is_root and not sibling.is_leaf:
-        rest = hist[sibling.slot]
-        for j in range(d):
-            for b in range(sums.shape[1]):
-                rest[j, b, 0] -= sums[j, b, 0]
-                rest[j, b, 1] -= sums[j, b, 1]
+        rest = hist[sibling.slot].ravel()
+        for a in range(flat.size):
+            rest[a] -= flat[a]
 
 
 @jit(inner=True)
@@ -706,8 +703,7 @@ def _sparse_histogram(data, order, node, j, l2, bins, bin_indices):
 @jit(inner=True)
 def _feature_histogram(data, sample_indices, node, j, l2, bins):
     """Histogram of feature j over the node's rows; overwrites bins (m + 1, 2)."""
-    for b in range(data.n_bins_non_missing[j] + 1):
-        bins[b, 0] = bins[b, 1] = 0
+    bins[: data.n_bins_non_missing[j] + 1] = 0
     for k in range(node.start, node.stop):
         i = sample_indices[k]
         _add(bins[data.X_binned[i, j]], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
@@ -968,13 +964,6 @@ def _partition_orders(by_feature, order, spare, node, missing):
 
 
 @jit(inner=True)
-def _assign_leaf(leaf, sample_indices, node, k):
-    """Set leaf (n,) to k for the rows of node k."""
-    for a in range(node.start, node.stop):
-        leaf[sample_indices[a]] = k
-
-
-@jit(inner=True)
 def _assign_children(by_feature, leaf, sample_indices, node, missing):
     """Set leaf (n,) for the rows of a node whose children are both leaves, without a partition."""
     j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
@@ -1020,7 +1009,7 @@ def _grow(data, params, buffers, n_rows):
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
-                _assign_leaf(leaf, sample_indices, node, k)
+                leaf[sample_indices[node.start : node.stop]] = k
                 free[n_free] = node.slot
                 n_free += 1
             else:
@@ -1059,7 +1048,7 @@ def _grow(data, params, buffers, n_rows):
     for a in range(n_open):  # There are max_leaves leaves: open nodes become leaves, too.
         k = np.int64(opened[a])
         nodes[k].is_leaf = 1
-        _assign_leaf(leaf, sample_indices, nodes[k], k)
+        leaf[sample_indices[nodes[k].start : nodes[k].stop]] = k
     return n_nodes
 
 
@@ -1105,8 +1094,7 @@ class TreeGrower:
         (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
         leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
         leaves = max(1, min(leaves, params.max_leaves or n))
-        slots = leaves if params.max_leaves else min(n.bit_length() + 2, params.max_depth)
-        slots = max(1, slots)
+        slots = leaves if params.max_leaves else max(1, min(n.bit_length() + 2, params.max_depth))
         bins = n + 1 if is_exact else int(self.data.n_bins_non_missing.max()) + 1
         self.data = self.data._replace(grad_hess=np.empty((n, 2), dtype=np.int64))
         self.buffers = GrowerBuffers(
