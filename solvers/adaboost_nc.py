@@ -106,8 +106,7 @@ def _penalise(D, y, node, signs, votes, t, lam, P):
 
 @jit(nogil=True)
 def _sum_weights(P, y, node, signs, coarse, fine):
-    """Sums of P over all rows and over the wrong ones on the coarse grid, then of the remainders
-    on the fine grid."""
+    """Sums of P over all and over wrong rows on the coarse grid; of remainders on the fine one."""
     whole = wrong = whole_rest = wrong_rest = 0.0
     for i in range(P.size):
         is_wrong = 0.5 - 0.5 * signs[node[i]] * y[i]  # No branch: it would be unpredictable.
@@ -161,8 +160,7 @@ def _sum_block(block, signs, lam, coarse, fine):
 
 def _reweigh_block(block, signs, lam, down, up):
     P = block.P if lam > 0.0 else block.D
-    args = block.D, block.target, block.node, signs, block.votes
-    _reweigh(*args, P, down, up, lam > 0.0)
+    _reweigh(block.D, block.target, block.node, signs, block.votes, P, down, up, lam > 0.0)
 
 
 def _fill_block(block, full, count_bits):
@@ -1615,10 +1613,9 @@ class AdaBoostNC(_Nested):
         while not self.reason_:
             # Train member t on D_t, weigh it and make D_t+1.
             t = len(members) + 1
-            for _ in range(TRIES if self.mode == "resample" else 1):
-                counts = None
-                if self.mode == "resample":
-                    counts = _draw_rows(blocks.D, blocks.target, rng)
+            is_drawn = self.mode == "resample"
+            for _ in range(TRIES if is_drawn else 1):
+                counts = _draw_rows(blocks.D, blocks.target, rng) if is_drawn else None
                 member, signs = train(counts)
                 error, alpha, Z, useful = _weigh_member(blocks, signs, t, lam, top or 1.0, n_jobs)
                 if useful:
@@ -1649,10 +1646,8 @@ class AdaBoostNC(_Nested):
         self.log_trace_, self.trace_ = np.array(logs), np.exp(logs)
         self.converged_ = self.reason_ in (FOUND, PERFECT)
         if not useful and t == 1:
-            text = (
-                f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the model is the "
-            )
-            text += "first one alone. Stronger members may help: base='tree', a larger max_depth"
+            text = f"{type(self).__name__}: {USELESS} (weighted error {error:.3g}); the first one "
+            text += "is kept alone. Stronger members may help: base='tree', a larger max_depth"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         return self
 
@@ -1732,17 +1727,13 @@ class AdaBoostNC(_Nested):
         return max(1, min(self._threads(), X.size // MIN_CELLS_PER_THREAD))
 
     def _tree_learner(self, blocks, is_weighted):
-        """Return functions that train a tree, counts -> (nodes, votes of the nodes), and that
-        finalize trees."""
-        is_stump = self.base == "stump"
-        params = TreeParams(
-            CRITERIA[self.criterion], 1 if is_stump else self.max_depth, self.min_samples_leaf,
-            self.max_leaf_nodes, float(self.min_impurity_decrease),
-        )  # fmt: skip
+        """Functions that train a tree, counts -> (nodes, votes of nodes), and finalize trees."""
+        depth, is_stump = self.max_depth, self.base == "stump"
+        limits = self.min_samples_leaf, self.max_leaf_nodes, float(self.min_impurity_decrease)
+        params = TreeParams(CRITERIA[self.criterion], 1 if is_stump else depth, *limits)
         is_single, n_jobs = isinstance(blocks, SingleBlock), self._threads()
         if is_single:
-            weight = blocks.D.copy() if is_weighted else None
-            grower = TreeGrower(blocks.X, self.max_bins, params, weight)
+            grower = TreeGrower(blocks.X, self.max_bins, params, blocks.D if is_weighted else None)
             blocks.node, blocks.grad_hess = grower.buffers.leaf, grower.data.grad_hess
         else:
             total = reproducible_total(partial(blocks.map, n_jobs=n_jobs), attrgetter("D"))
@@ -1751,13 +1742,12 @@ class AdaBoostNC(_Nested):
         count_bits = grower.data.count_bits
 
         def train(counts):
-            fill = _fill_block, grower.full, count_bits
             if counts is not None:
-                args = counts, blocks.target, 1.0, True, count_bits
-                _fill_examples(*args, blocks.grad_hess)
+                _fill_examples(counts, blocks.target, 1.0, True, count_bits, blocks.grad_hess)
             elif is_single:
-                _fill_block(blocks, *fill[1:])
-            nodes = grower.grow() if is_single else grower.grow(*fill)
+                _fill_block(blocks, grower.full, count_bits)
+            fill = () if is_single else (_fill_block, grower.full, count_bits)
+            nodes = grower.grow(*fill)
             if self.prune and not is_stump:
                 prune(nodes, count_bits)
             signs = np.where(nodes["g"] <= 0, PLUS, MINUS)
@@ -1766,8 +1756,7 @@ class AdaBoostNC(_Nested):
         return train, grower.finalize
 
     def _learner(self, block, rng):
-        """Return a function that trains a copy of an object on the labels as given, counts ->
-        (copy, votes of both classes)."""
+        """Function that trains a copy of an object, counts -> (copy, votes of both classes)."""
         X, labels = block.X, self.classes_[(block.target > 0).astype(np.intp)]
 
         def train(counts):
@@ -1814,9 +1803,8 @@ class AdaBoostNC(_Nested):
 class AdaBoost(AdaBoostNC):
     """AdaBoost: AdaBoost.NC without the penalty; parameters and attributes of AdaBoostNC.
 
-    Use it for boosted stumps or trees on clean labels.
-
-    Trees have depth 3 by default: an unlimited tree soon makes no error, which ends the run.
+    Use it for boosted stumps or trees on clean labels. Trees have depth 3 by default: an unlimited
+    tree soon makes no error, which ends the run.
 
     Parameters
     ----------
