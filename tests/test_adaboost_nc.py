@@ -477,16 +477,6 @@ def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
 
 
 @pytest.mark.uncompiled
-def test_members_that_take_no_weights():
-    X, y = blobs(60, 2)
-    with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
-        AdaBoost(base=Threshold()).fit(X, y)
-    weight = np.where(np.arange(60) < 30, 1.0, 3.0)
-    model = AdaBoost(base=Threshold(), mode="resample", random_state=0, n_estimators=3)
-    assert model.fit(X, y, weight).n_iter_ >= 1  # then they are drawn with them
-
-
-@pytest.mark.uncompiled
 def test_missing_values_are_taken_if_the_members_take_them():
     linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
     bases = "stump", AdaBoost(), linear, AdaBoost(base=linear)
@@ -502,14 +492,16 @@ def test_objects_as_members():
     model = AdaBoostNC(base=Threshold(), n_estimators=5, random_state=0).fit(X, labels)
     assert all(member.shape == (120, 3) for member in model.estimators_)
     assert model.score(X, labels) > 0.6 and not hasattr(model, "nodes_")
+    with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
+        AdaBoost(base=Threshold()).fit(X, y)
+    assert model.fit(X, labels, np.arange(120.0)).n_iter_ >= 1  # then they are drawn with them
     base = exrm.PSVM(lam=0.1)
     boosted = AdaBoost(base=base, n_estimators=5).fit(X, labels)
     first = exrm.PSVM(lam=0.1).fit(X, labels)
     assert_array_equal(boosted.estimators_[0].predict(X), first.predict(X))
     assert not hasattr(base, "coef_")
     assert_allclose(boosted.decision_function(X), boosted.votes(X) @ boosted.weights_)
-    stages = [*boosted.staged_predict(X)]
-    assert_array_equal(stages[-1], boosted.predict(X))
+    assert_array_equal([*boosted.staged_predict(X)][-1], boosted.predict(X))
     again = boosted.set_params(base="stump").fit(X, labels)
     assert not hasattr(again, "estimators_") and again.nodes_.size > 0
 

@@ -428,17 +428,13 @@ def test_a_given_loss_is_called_once_a_round_with_what_it_may_not_change():
     ("loss", "order", "text"),
     [
         (lambda y, f: f - y, 1, "loss must return a tuple of value and gradient, got ndarray"),
-        (lambda y, f: None, 2, "a tuple of value, gradient and curvature, got NoneType"),
         (lambda y, f: (f, f), 2, "order=2 needs a loss that returns value, gradient and curvature, "
          "got 2 arrays; set order=1"),
         (lambda y, f: (f.sum(), f), 1, r"a value of shape \(40,\).*, got shape \(\)"),
         (lambda y, f: (f, f[:-1]), 1, r"a gradient of shape \(40,\).*, got shape \(39,\)"),
-        (lambda y, f: (f, f[:, None]), 1, r"a gradient of .*, got shape \(40, 1\)"),
         (lambda y, f: (f, f + 1j), 1, "a gradient .* dtype complex128"),
-        (lambda y, f: (f, f.astype(str)), 1, "a gradient .* dtype <U"),
         (lambda y, f: (f, f, 1.0), 2, r"a curvature .* got shape \(\)"),
         (lambda y, f: (f * np.nan, f - y), 1, "what loss returns must be finite, .* values of nan"),
-        (lambda y, f: (f, f + np.inf), 1, "must be finite, .* gradients of inf"),
         (lambda y, f: (f, f - y, f + np.nan), 2, "must be finite, .* curvatures of nan"),
         (lambda y, f: (f, f - y, -np.ones(len(y))), 2, "order=2 needs curvatures >= 0, got -1 "),
         (lambda y, f: (f, f - y, 0 * y), 2, "needs a curvature, but loss returns 0 for all rows"),
@@ -543,20 +539,16 @@ def test_any_object_with_fit_and_predict():
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
+@pytest.mark.parametrize("cls", BOTH)
+def test_errors_of_the_base(cls):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    for params, text in (
         ({"base": "stump"}, "base must be 'tree' or an object with fit and predict, got 'stump'"),
-        ({"base": 3}, "base must be 'tree' or an object with fit and predict, got 3"),
         ({"base": GradientBoosting()}, "base must do regression, .* GradientBoosting is a classi"),
         ({"base": Mean(), "monotonic_cst": [1, 0, 0, 0]}, "monotonic_cst is for trees"),
-    ],
-)
-def test_errors_of_the_base(params, text):
-    for cls in BOTH:
+    ):
         with pytest.raises(ValueError, match=f"{cls.__name__}: {text}"):
             cls(**params).fit(*data_for(cls, 30))
-    linear_model = pytest.importorskip("sklearn.linear_model")
     X, y = data_for(GradientBoosting, 30)
     with pytest.raises(ValueError, match="LogisticRegression is a classifier"):
         GradientBoosting(base=linear_model.LogisticRegression()).fit(X, y)
@@ -588,28 +580,6 @@ def test_objects_are_drawn_for_stopped_early_and_shown(cls):
     model = cls(early_stopping=True, learning_rate=0.9, **params).fit(X, y)
     best = int(np.argmin(model.validation_trace_)) + 1
     assert model.n_iter_ == best == len(model.estimators_) == model.weights_.size - 1
-
-
-def test_weight_2_is_a_repeated_row_for_objects():
-    tree = pytest.importorskip("sklearn.tree")
-    X, y = data_for(GradientBoosting, 120)
-    count = np.random.default_rng(1).integers(0, 4, size=120)
-    for order in (1, 2):
-        params = dict(base=tree.DecisionTreeRegressor(max_depth=2), order=order, n_estimators=8)
-        weighted = GradientBoosting(random_state=0, **params).fit(X, y, count.astype(float))
-        repeated = GradientBoosting(random_state=0, **params)
-        repeated.fit(np.repeat(X, count, axis=0), np.repeat(y, count))
-        assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
-        assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
-
-
-def test_an_unbounded_line_search_along_an_object_warns():
-    tree = pytest.importorskip("sklearn.tree")
-    X, y = data_for(GradientBoosting, 60)
-    model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
-    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
-        model.fit(X, y)
-    assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
 
 
 # -- shaped like the mathematics ------------------------------------------------------------------
@@ -833,10 +803,14 @@ def test_first_order_is_bounded_on_separable_rows(loss):
     assert model.score(X[train], y[train]) == 1.0
     assert log_loss(model.predict_proba(X[test])[:, 1], y[test] > 0) < 0.4  # once 2.3 and more
     assert np.abs(model.decision_function(X)).max() < 10
-    with pytest.warns(
-        UserWarning, match="in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
-    ):
+    text = "in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
+    with pytest.warns(UserWarning, match=text):
         GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
+    base = pytest.importorskip("sklearn.tree").DecisionTreeRegressor()
+    model = GradientBoosting(loss, order=1, n_estimators=3, base=base)
+    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
+        model.fit(X[train], y[train])
+    assert np.isfinite(model.decision_function(X)).all()
     mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
     with warnings.catch_warnings():  # no tree of depth 2 separates these
         warnings.simplefilter("error")
@@ -852,8 +826,7 @@ def test_constant_target(loss, order, value):
     X, _ = waves(60)
     model = GradientBoostingRegressor(loss=loss, order=order).fit(X, np.full(60, value))
     assert_array_equal(model.predict(X), value)
-    assert model.score(X, np.full(60, value)) == 1.0
-    assert model.objective_ == 0.0 and np.isfinite(model.feature_importances_).all()
+    assert model.score(X, np.full(60, value)) == 1.0 and model.objective_ == 0.0
 
 
 # -- limits and draws -----------------------------------------------------------------------------
@@ -981,16 +954,11 @@ def sweep(model, X, j, points=41):
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {},
-        {"max_depth": None, "min_samples_leaf": 1},
-        {"max_leaf_nodes": 12},
-        {"max_features": 0.5, "random_state": 0, "n_estimators": 30},
-        {"subsample": 0.7, "random_state": 0},
-    ],
-)
+@pytest.mark.parametrize("limits", [
+    {}, {"max_depth": None, "min_samples_leaf": 1}, {"max_leaf_nodes": 12},
+    {"max_features": 0.5, "random_state": 0, "n_estimators": 30},
+    {"subsample": 0.7, "random_state": 0},
+])  # fmt: skip
 def test_monotone_constraints_hold(cls, loss, order, limits):
     X, y = data_for(cls, 250)
     X[::5, 2] = X[3::11, 1] = X[1::9, 0] = np.nan
