@@ -12,7 +12,7 @@ from solvers import adaboost_nc
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, TreeParams
 from solvers.diversity import error_covariance
 from tests import naive
-from tests.conftest import blobs, walk_both
+from tests.conftest import blobs
 
 pytestmark = pytest.mark.bounds
 
@@ -264,34 +264,6 @@ def test_matches_scikit_learn_round_by_round(name):
     assert_allclose(model.feature_importances_, peer.feature_importances_, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", TIES)
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_one_tree_partitions_as_scikit_learn(name, criterion):
-    """Node by node. Where the two split a node differently, the gains are equal: it takes a random
-    one of tied splits, we the first; below such a node the trees are not comparable."""
-    trees = pytest.importorskip("sklearn.tree")
-    data = datasets.load(name)
-    X, y = data.X, np.where(data.y == 1, 1, -1)
-    params, same, ties = TreeParams(adaboost_nc.CRITERIA[criterion]), 0, 0
-    for depth in range(1, 7):
-        model = AdaBoost(n_estimators=1, base="tree", max_depth=depth, criterion=criterion,
-                         max_bins=None).fit(X, y)  # fmt: skip
-        peer = trees.DecisionTreeClassifier(
-            criterion=criterion, max_depth=depth, random_state=0
-        ).fit(X, y)
-        for _, rows, left, other in walk_both(model.nodes_, peer.tree_, X, np.arange(len(y))):
-            if left is None:
-                continue
-            if (left == other).all():
-                same += 1
-                continue
-            below = [sum(naive.impurity(y[s].sum(), s.size, params)[0] for s in (rows[m], rows[~m]))
-                     for m in (left, other)]  # fmt: skip
-            assert_allclose(*below, rtol=1e-9, atol=1e-9)
-            ties += 1
-    assert same > 20 and ties < same
-
-
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 def test_importances_of_trees_are_scikit_learns(criterion):
@@ -348,13 +320,14 @@ def test_pruning(seed, mode):
 @pytest.mark.parametrize("limits", [
     *({"max_leaf_nodes": leaves} for leaves in (2, 3, 5, 9)),
     *({"min_impurity_decrease": least} for least in (0.01, 0.02, 0.05)),
+    *({"max_depth": depth, "criterion": "entropy"} for depth in (1, 2)),
 ])  # fmt: skip
 def test_limits_are_scikit_learns(limits):
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4, distance=1.5)
     for max_bins in (256, None):
         X = X.round(1)
-        model = AdaBoost(1, "tree", max_depth=None, max_bins=max_bins, **limits).fit(X, y)
+        model = AdaBoost(1, "tree", max_bins=max_bins, **{"max_depth": None} | limits).fit(X, y)
         peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X, y)
         assert model.nodes_.size == peer.tree_.node_count
         assert_array_equal(model.predict(X), peer.predict(X))
