@@ -618,18 +618,7 @@ def test_errors_of_members_come_through(n_jobs):
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("way", range(len(WAYS)))
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
-        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn, classes equal
-        (np.zeros((6, 3)), [0, 0, 0, 0, 0, 1]),  # ... and not
-        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
-        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
-        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
-    ],
-)
+@naive.each_degenerate
 def test_degenerate(X, y, way):
     params = {**WAYS[way]}
     for name in ("max_samples", "max_features"):

@@ -980,17 +980,7 @@ def test_monotone_constraints_hold(cls, loss, order, limits):
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
 @pytest.mark.parametrize("order", [2, 1])
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
-        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn
-        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
-        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
-    ],
-)
+@naive.each_degenerate
 def test_degenerate(X, y, order, max_bins):
     y = np.array(y)
     for (cls, loss, of), l2 in itertools.product(CASES, (0.0, 1.0)):
