@@ -426,9 +426,10 @@ def _best_step(loss, F, y, w, step):
     return float(min(max(low, 0.0), high))
 
 
-# >>> shared: tree 14
+# >>> shared: tree 15
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
+TILE_ROWS = 64  # Rows that search their bins together, so that cache misses overlap.
 SUM_BITS = 62  # Bits of a sum over a node: those of its weight, then those of its row count.
 GAIN_TIE = 1e-11  # Gains closer than this fraction of the node's weight are equal: the first wins.
 XORSHIFT = tuple(map(np.uint64, (12, 25, 27)))  # The shifts of xorshift64*.
@@ -616,15 +617,23 @@ def pad_thresholds(thresholds):
 
 @jit(nogil=True)
 def bin_features(X, thresholds, n_bins, X_binned):
-    """Fill X_binned (n, d) by binary search without branches; NaN gets bin n_bins[j]."""
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            x, first, size = X[i, j], 0, np.int64(n_bins[j])
+    """Fill X_binned (n, d) by binary search in tiles of rows; NaN gets bin n_bins[j]."""
+    n, d = X.shape
+    x, first = np.empty(TILE_ROWS), np.empty(TILE_ROWS, dtype=np.uint32)
+    for start in range(0, n, TILE_ROWS):
+        m = min(TILE_ROWS, n - start)
+        for j in range(d):
+            for k in range(m):
+                x[k], first[k] = X[start + k, j], 0
+            size = np.int64(n_bins[j])
             while size > 1:
                 half = size >> 1
-                first += half * (x > thresholds[j, first + half - 1])
+                middle = thresholds[j, half - 1 :]
+                for k in range(m):
+                    first[k] += half * (x[k] > middle[first[k]])
                 size -= half
-            X_binned[i, j] = first if x == x else n_bins[j]
+            for k in range(m):
+                X_binned[start + k, j] = first[k] if x[k] == x[k] else n_bins[j]
 
 
 # -- histograms ---------------------------------------------------------------------------------
@@ -661,20 +670,17 @@ def _build_histograms(data, sample_indices, hist, node, sibling, l2):
         return
     n, d = X_binned.shape
     sums, is_whole = hist[node.slot], node.stop - node.start == n
-    for j in range(d):
-        for b in range(sums.shape[1]):
-            sums[j, b, 0] = sums[j, b, 1] = 0
+    flat = sums.ravel()  # A view: one loop is faster than three.
+    flat[:] = 0
     for k in range(node.start, node.stop):
-        i = k if is_whole else sample_indices[k]  # In order: saves a sixth of a stump.
+        i = np.uint64(k if is_whole else sample_indices[k])  # In order: a sixth of a stump.
         g, h = grad_hess[i, 0], grad_hess[i, 1]
         for j in range(d):
             _add(sums[j, X_binned[i, j]], g, h, l2)
     if not is_root and not sibling.is_leaf:
-        rest = hist[sibling.slot]
-        for j in range(d):
-            for b in range(sums.shape[1]):
-                rest[j, b, 0] -= sums[j, b, 0]
-                rest[j, b, 1] -= sums[j, b, 1]
+        rest = hist[sibling.slot].ravel()
+        for a in range(flat.size):
+            rest[a] -= flat[a]
 
 
 @jit(inner=True)
@@ -697,8 +703,7 @@ def _sparse_histogram(data, order, node, j, l2, bins, bin_indices):
 @jit(inner=True)
 def _feature_histogram(data, sample_indices, node, j, l2, bins):
     """Histogram of feature j over the node's rows; overwrites bins (m + 1, 2)."""
-    for b in range(data.n_bins_non_missing[j] + 1):
-        bins[b, 0] = bins[b, 1] = 0
+    bins[: data.n_bins_non_missing[j] + 1] = 0
     for k in range(node.start, node.stop):
         i = sample_indices[k]
         _add(bins[data.X_binned[i, j]], data.grad_hess[i, 0], data.grad_hess[i, 1], l2)
@@ -783,7 +788,8 @@ def _best_split_of_feature(bins, m, node, count_bits, params, j):
     if missing_h == 0:
         missing_left = int(2 * (best_h >> count_bits) >= h >> count_bits)
     best = max(best, 0.0) if split >= 0 else -1.0  # Negative by rounding only.
-    tie = GAIN_TIE * weight if l2 is None else GAIN_TIE * (best - parent)
+    unbounded = _impurity(float(g), weight, criterion, l2, None, node)
+    tie = GAIN_TIE * weight if l2 is None else GAIN_TIE * (best - unbounded)
     return best, split, missing_left, best_g, best_h, tie
 
 
@@ -893,7 +899,7 @@ def _make_root(data, sample_indices, n_rows, params, root):
     grad_hess = data.grad_hess
     g = h = np.int64(0)
     for a in range(n_rows):
-        i = a if n_rows == grad_hess.shape[0] else sample_indices[a]
+        i = np.uint64(a if n_rows == grad_hess.shape[0] else sample_indices[a])
         g += grad_hess[i, 0]
         h += grad_hess[i, 1]
     root.g, root.h = g, h
@@ -958,19 +964,12 @@ def _partition_orders(by_feature, order, spare, node, missing):
 
 
 @jit(inner=True)
-def _assign_leaf(leaf, sample_indices, node, k):
-    """Set leaf (n,) to k for the rows of node k."""
-    for a in range(node.start, node.stop):
-        leaf[sample_indices[a]] = k
-
-
-@jit(inner=True)
 def _assign_children(by_feature, leaf, sample_indices, node, missing):
     """Set leaf (n,) for the rows of a node whose children are both leaves, without a partition."""
     j, split_bin, to_left = node.feature, node.split_bin, node.missing_left == 1
     child, is_whole = node.child, node.stop - node.start == leaf.size
     for a in range(node.start, node.stop):
-        i = a if is_whole else sample_indices[a]
+        i = np.uint64(a if is_whole else sample_indices[a])  # Unsigned: it cannot be negative.
         b = by_feature[i, j]
         leaf[i] = child + 1 - ((b <= split_bin) | ((b == missing) & to_left))
 
@@ -1010,7 +1009,7 @@ def _grow(data, params, buffers, n_rows):
                 )  # fmt: skip
                 node.is_leaf = node.gain < min_gain
             if node.is_leaf:
-                _assign_leaf(leaf, sample_indices, node, k)
+                leaf[sample_indices[node.start : node.stop]] = k
                 free[n_free] = node.slot
                 n_free += 1
             else:
@@ -1049,7 +1048,7 @@ def _grow(data, params, buffers, n_rows):
     for a in range(n_open):  # There are max_leaves leaves: open nodes become leaves, too.
         k = np.int64(opened[a])
         nodes[k].is_leaf = 1
-        _assign_leaf(leaf, sample_indices, nodes[k], k)
+        leaf[sample_indices[nodes[k].start : nodes[k].stop]] = k
     return n_nodes
 
 
@@ -1095,8 +1094,7 @@ class TreeGrower:
         (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
         leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
         leaves = max(1, min(leaves, params.max_leaves or n))
-        slots = leaves if params.max_leaves else min(n.bit_length() + 2, params.max_depth)
-        slots = max(1, slots)
+        slots = leaves if params.max_leaves else max(1, min(n.bit_length() + 2, params.max_depth))
         bins = n + 1 if is_exact else int(self.data.n_bins_non_missing.max()) + 1
         self.data = self.data._replace(grad_hess=np.empty((n, 2), dtype=np.int64))
         self.buffers = GrowerBuffers(

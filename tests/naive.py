@@ -4,9 +4,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 TIE = 1e-9  # Gains that differ by a smaller fraction of their size are equally good.
+each_degenerate = pytest.mark.parametrize(("X", "y"), [
+    (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
+    (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn, classes equal
+    (np.zeros((6, 3)), [0, 0, 0, 0, 0, 1]),  # ... and not
+    (np.array([[1.0], [1], [1], [5], [5], [5]]), [0, 0, 0, 1, 1, 1]),
+    (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
+    (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
+    (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
+    (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
+])  # fmt: skip
 
 
 def impurity(g, h, params, low=-np.inf, high=np.inf):

@@ -12,7 +12,7 @@ from solvers import adaboost_nc
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, TreeParams
 from solvers.diversity import error_covariance
 from tests import naive
-from tests.conftest import blobs, walk_both
+from tests.conftest import blobs
 
 pytestmark = pytest.mark.bounds
 
@@ -186,23 +186,17 @@ def test_matches_table_1_member_by_member(seed, lam, mode):
 @pytest.mark.parametrize("criterion", ["gain_ratio", "entropy"])
 @pytest.mark.parametrize("seed", range(8))
 def test_constant_columns_are_no_features(seed, criterion):
-    """They have no split and no gain to average: with them, the trees are the same."""
+    """They have no split and no gain to average."""
     X, y, _ = random_problem(2 * seed + 1)
-    n, d = X.shape
-    wide = np.column_stack([np.zeros(n), X, np.ones(n), np.full(n, np.nan)])
+    n = len(y)
+    X = np.column_stack([np.zeros(n), X, np.ones(n), np.full(n, np.nan)])
+    trees, _ = naive_table_1(X, y, 4, 0.5, "reweight", 0, criterion, 4, 2)
     params = {"mode": "reweight", "n_estimators": 4, "prune": False, "max_depth": 4, "lam": 0.5}
     for max_bins in (256, None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            models = [AdaBoostNC(criterion=criterion, max_bins=max_bins, **params).fit(Z, y)
-                      for Z in (X, wide)]  # fmt: skip
-        narrow, same = (model.nodes_ for model in models)
-        inner = narrow["child"] > 0
-        assert_array_equal(narrow["feature"][inner] + 1, same["feature"][inner])
-        for name in ("child", "threshold", "value", "missing_left"):
-            assert_array_equal(narrow[name], same[name])
-        trees, _ = naive_table_1(wide, y, 4, 0.5, "reweight", 0, criterion, 4, 2)
-        assert [nested(models[1], t) for t in range(len(trees))] == trees
+            model = AdaBoostNC(criterion=criterion, max_bins=max_bins, **params).fit(X, y)
+        assert [nested(model, t) for t in range(len(trees))] == trees
 
 
 def weighted_problem(seed):
@@ -256,8 +250,7 @@ TIES = ("sonar", "heart", "ionosphere", "pima", "german-numer", "wdbc")
 def test_matches_scikit_learn_round_by_round(name):
     """It tries the features in random order and keeps the first of equally good splits, we keep the
     lowest: no such tie at a root here. A leaf with equal weights would be ours +, its -."""
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    tree = pytest.importorskip("sklearn.tree")
+    ensemble, tree = (pytest.importorskip(f"sklearn.{name}") for name in ("ensemble", "tree"))
     data = datasets.load(name)
     model = AdaBoost(criterion="gini", max_bins=None).fit(data.X, data.y)
     peer = ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=1), n_estimators=100)
@@ -269,34 +262,6 @@ def test_matches_scikit_learn_round_by_round(name):
     assert_allclose(model.weights_, 0.5 * peer.estimator_weights_, rtol=1e-9)
     assert_allclose(model.errors_, peer.estimator_errors_, rtol=1e-9)
     assert_allclose(model.feature_importances_, peer.feature_importances_, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", TIES)
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_one_tree_partitions_as_scikit_learn(name, criterion):
-    """Node by node. Where the two split a node differently, the gains are equal: it takes a random
-    one of tied splits, we the first; below such a node the trees are not comparable."""
-    trees = pytest.importorskip("sklearn.tree")
-    data = datasets.load(name)
-    X, y = data.X, np.where(data.y == 1, 1, -1)
-    params, same, ties = TreeParams(adaboost_nc.CRITERIA[criterion]), 0, 0
-    for depth in range(1, 7):
-        model = AdaBoost(n_estimators=1, base="tree", max_depth=depth, criterion=criterion,
-                         max_bins=None).fit(X, y)  # fmt: skip
-        peer = trees.DecisionTreeClassifier(
-            criterion=criterion, max_depth=depth, random_state=0
-        ).fit(X, y)
-        for _, rows, left, other in walk_both(model.nodes_, peer.tree_, X, np.arange(len(y))):
-            if left is None:
-                continue
-            if (left == other).all():
-                same += 1
-                continue
-            below = [sum(naive.impurity(y[s].sum(), s.size, params)[0] for s in (rows[m], rows[~m]))
-                     for m in (left, other)]  # fmt: skip
-            assert_allclose(*below, rtol=1e-9, atol=1e-9)
-            ties += 1
-    assert same > 20 and ties < same
 
 
 @pytest.mark.uncompiled
@@ -355,13 +320,14 @@ def test_pruning(seed, mode):
 @pytest.mark.parametrize("limits", [
     *({"max_leaf_nodes": leaves} for leaves in (2, 3, 5, 9)),
     *({"min_impurity_decrease": least} for least in (0.01, 0.02, 0.05)),
+    *({"max_depth": depth, "criterion": "entropy"} for depth in (1, 2)),
 ])  # fmt: skip
 def test_limits_are_scikit_learns(limits):
     trees = pytest.importorskip("sklearn.tree")
     X, y = blobs(300, 4, distance=1.5)
     for max_bins in (256, None):
         X = X.round(1)
-        model = AdaBoost(1, "tree", max_depth=None, max_bins=max_bins, **limits).fit(X, y)
+        model = AdaBoost(1, "tree", max_bins=max_bins, **{"max_depth": None} | limits).fit(X, y)
         peer = trees.DecisionTreeClassifier(random_state=0, **limits).fit(X, y)
         assert model.nodes_.size == peer.tree_.node_count
         assert_array_equal(model.predict(X), peer.predict(X))
@@ -392,40 +358,16 @@ def test_figure_1_holds_for_deep_trees_and_not_for_stumps():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("weighted", [False, True])
 def test_covariance_of_errors_by_its_definition(weighted):
-    """Also of models that have more members than others: their first ones count."""
-    test = datasets.two_gaussians(30, seed=99)
-    models = []
-    for seed in range(5):
-        data = datasets.two_gaussians(60, seed=seed)
-        model = AdaBoostNC(n_estimators=4 + seed % 3, random_state=seed, max_depth=2)
-        models.append(model.fit(data.X, data.y))
-    assert len({model.weights_.size for model in models}) == 3
-    expected, ties = [], 0
+    data, test = (datasets.two_gaussians(60, seed=seed) for seed in (0, 99))
+    model = AdaBoostNC(n_estimators=4, random_state=0, max_depth=2).fit(data.X, data.y)
+    votes, sides = model.votes(test.X).T, np.where(test.y == model.classes_[1], 1, -1)
+    expected = []
     for t in range(1, 4):
-        points = []
-        for x, label in zip(test.X, test.y, strict=True):
-            pairs = []
-            for model in models:
-                votes = model.votes(x[None])[0]
-                before = votes[:t] @ (model.weights_[:t] if weighted else np.ones(t))
-                ties += before == 0
-                pairs.append(((votes[t] > 0) == label, (before >= 0) == label))
-            a, b = np.array(pairs, dtype=float).T
-            points.append((a * b).mean() - a.mean() * b.mean())
-        expected.append(np.mean(points))
-    assert ties > 0 or weighted
-    weights = [model.weights_ for model in models] if weighted else None
-    found = error_covariance([model.votes(test.X) for model in models], test.y, weights)
-    assert_allclose(found, expected, atol=1e-12)
-    votes = models[0].votes(test.X).T
-    sides = np.where(test.y == models[0].classes_[1], 1, -1)
-    within = []
-    for t in range(1, 4):
-        share = models[0].weights_[:t] if weighted else np.ones(t)
+        share = model.weights_[:t] if weighted else np.ones(t)
         before = np.where(share @ votes[:t] >= 0, 1, -1)
-        within.append(np.cov(votes[t] == sides, before == sides, bias=True)[0, 1])
-    found = models[0].error_correlation(test.X, test.y, weighted=weighted)
-    assert_allclose(found, within, atol=1e-12)
+        expected.append(np.cov(votes[t] == sides, before == sides, bias=True)[0, 1])
+    found = model.error_correlation(test.X, test.y, weighted=weighted)
+    assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.uncompiled
@@ -458,6 +400,10 @@ def test_objective_below_any_number_has_a_logarithm():
         assert_allclose(model.weights_[t - 1], alpha, rtol=1e-6)
     assert_allclose(model.log_trace_, np.cumsum(logs), rtol=1e-9)
     assert model.log_trace_[-1] == model.log_objective_ < -800
+    for lam in (100.0, 1e6):  # all weights underflow: the run ends, all finite
+        model = AdaBoostNC(n_estimators=200, lam=lam, random_state=0, max_depth=2).fit(X, y)
+        assert np.isfinite(model.weights_).all() and np.isfinite(model.log_trace_).all()
+        assert (model.weights_ > 0).all()
 
 
 # -- members of other kinds -----------------------------------------------------------------------
@@ -504,27 +450,11 @@ def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
 
 
 @pytest.mark.uncompiled
-def test_members_that_take_no_weights():
-    X, y = blobs(60, 2)
-    with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
-        AdaBoost(base=Threshold()).fit(X, y)
-    weight = np.where(np.arange(60) < 30, 1.0, 3.0)
-    model = AdaBoost(base=Threshold(), mode="resample", random_state=0, n_estimators=3)
-    assert model.fit(X, y, weight).n_iter_ >= 1  # then they are drawn with them
-
-
-@pytest.mark.uncompiled
 def test_missing_values_are_taken_if_the_members_take_them():
-    linear = pytest.importorskip("sklearn.linear_model")
-    ensemble = pytest.importorskip("sklearn.ensemble")
-
-    def allows(model):
-        return model.__sklearn_tags__().input_tags.allow_nan
-
-    assert allows(AdaBoost()) and allows(AdaBoost(base=AdaBoost()))
-    assert allows(AdaBoost(base=ensemble.HistGradientBoostingClassifier()))
-    assert not allows(AdaBoost(base=linear.LogisticRegression()))
-    assert not allows(AdaBoost(base=AdaBoost(base=linear.LogisticRegression())))
+    linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
+    bases = "stump", AdaBoost(), linear, AdaBoost(base=linear)
+    for base, is_allowed in zip(bases, (True, True, False, False), strict=True):
+        assert AdaBoost(base=base).__sklearn_tags__().input_tags.allow_nan == is_allowed
 
 
 @pytest.mark.uncompiled
@@ -535,14 +465,16 @@ def test_objects_as_members():
     model = AdaBoostNC(base=Threshold(), n_estimators=5, random_state=0).fit(X, labels)
     assert all(member.shape == (120, 3) for member in model.estimators_)
     assert model.score(X, labels) > 0.6 and not hasattr(model, "nodes_")
+    with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
+        AdaBoost(base=Threshold()).fit(X, y)
+    assert model.fit(X, labels, np.arange(120.0)).n_iter_ >= 1  # then they are drawn with them
     base = exrm.PSVM(lam=0.1)
     boosted = AdaBoost(base=base, n_estimators=5).fit(X, labels)
     first = exrm.PSVM(lam=0.1).fit(X, labels)
     assert_array_equal(boosted.estimators_[0].predict(X), first.predict(X))
     assert not hasattr(base, "coef_")
     assert_allclose(boosted.decision_function(X), boosted.votes(X) @ boosted.weights_)
-    stages = [*boosted.staged_predict(X)]
-    assert_array_equal(stages[-1], boosted.predict(X))
+    assert_array_equal([*boosted.staged_predict(X)][-1], boosted.predict(X))
     again = boosted.set_params(base="stump").fit(X, labels)
     assert not hasattr(again, "estimators_") and again.nodes_.size > 0
 
@@ -551,19 +483,7 @@ def test_objects_as_members():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
 @pytest.mark.parametrize("mode", ["resample", "reweight"])
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
-        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn, classes equal
-        (np.zeros((6, 3)), [0, 0, 0, 0, 0, 1]),  # ... and not
-        (np.ones((6, 1)) * np.array([[1], [1], [1], [5], [5], [5]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
-        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
-        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
-    ],
-)
+@naive.each_degenerate
 def test_degenerate(X, y, mode, max_bins):
     y = np.array(y)
     with warnings.catch_warnings():
@@ -578,14 +498,15 @@ def test_degenerate(X, y, mode, max_bins):
 
 
 @pytest.mark.uncompiled
-def test_how_runs_end():
+def test_how_runs_end(capsys):
     X, y = blobs(40, 2, distance=20.0)
     model = AdaBoost().fit(X, y)
     assert model.n_iter_ == 1 and model.reason_ == "a member made no error" and model.converged_
     assert_array_equal(model.weights_, [1.0])
     X, y = blobs(40, 2)
-    model = AdaBoost(n_estimators=3).fit(X, y)
+    model = AdaBoost(n_estimators=3, verbose=1).fit(X, y)
     assert model.reason_ == "all members were trained" and model.converged_
+    assert len(capsys.readouterr().out.splitlines()) == model.n_iter_ == 3
     model = AdaBoost(base="tree", max_depth=5).fit(*blobs(60, 2))
     assert model.n_iter_ > 2 and model.reason_ == "a member made no error" and model.converged_
     assert model.errors_[-1] == 0 and model.weights_[-1] == model.weights_[:-1].max() < 5
@@ -603,18 +524,6 @@ def test_how_runs_end():
     stop = AdaBoost(callback=lambda model, t, info: seen.append((t, *info)) or t == 4)
     assert stop.fit(*blobs()).n_iter_ == 4 and stop.reason_ == "the callback stopped it"
     assert seen[-1] == (4, "objective", "error") and not stop.converged_
-
-
-def test_defaults_of_adaboost():
-    """Stumps by Gini, trees of depth 3: deeper ones soon make no error, and that is the end."""
-    params = AdaBoost().get_params()
-    assert params["criterion"] == "gini" and params["max_depth"] == 3
-    data = datasets.load("heart")
-    tree = AdaBoost(base="tree").fit(data.X, data.y)
-    assert tree.n_iter_ == 100
-    assert AdaBoost(base="tree", max_depth=None).fit(data.X, data.y).n_iter_ == 1
-    stump = AdaBoost(n_estimators=3).fit(data.X, data.y)
-    assert (np.diff(stump.starts_) == 3).all()
 
 
 def test_a_hundred_thousand_rounds():
@@ -700,16 +609,6 @@ def test_what_is_no_better_than_guessing(lam, p, D, useful):
         assert_array_equal(votes, before)
 
 
-@pytest.mark.uncompiled
-def test_penalties_beyond_all_numbers():
-    """All weights underflow: the run ends, all finite."""
-    X, y = blobs(60, 2)
-    for lam in (100.0, 1e6):
-        model = AdaBoostNC(n_estimators=200, lam=lam, random_state=0, max_depth=2).fit(X, y)
-        assert np.isfinite(model.weights_).all() and np.isfinite(model.log_trace_).all()
-        assert (model.weights_ > 0).all()
-
-
 class Gaps:
     """Random numbers from a list: n + 1 gaps between n points for each sample."""
 
@@ -780,9 +679,3 @@ def test_a_decision_of_exactly_zero_is_positive(base):
     assert split.any() and (model.decision_function(X)[split] == 0).all()
     assert (model.predict(X)[split] == "b").all()
     assert ([*model.staged_predict(X)][-1][split] == "b").all()
-
-
-@pytest.mark.uncompiled
-def test_verbose_prints_a_line_a_round(capsys):
-    model = AdaBoost(n_estimators=7, verbose=1).fit(*blobs(50, 2))
-    assert len(capsys.readouterr().out.splitlines()) == model.n_iter_ == 7

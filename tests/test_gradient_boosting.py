@@ -66,9 +66,7 @@ def naive_kink(loss, y, F, w, step):
 
 def naive_median(values, w):
     """Point of least weighted absolute differences; the middle if it is an interval."""
-    costs = [w @ np.abs(values - v) for v in values]
-    best = values[costs <= min(costs) * (1 + 1e-12)]
-    return 0.5 * (best.min() + best.max())
+    return naive_kink("absolute", values, 0.0, w, np.ones(len(values)))
 
 
 def naive_step(loss, y, F, w, tree, penalty, delta):
@@ -204,18 +202,39 @@ CASES.remove((GradientBoostingRegressor, "absolute", 2))
 CASES.remove((GradientBoosting, "hinge", 2))
 
 
+def focal(y, F):
+    """The focal loss (1 - p)^2 (-log p), p the probability of y; its curvature is bounded by 2."""
+    p = 1 / (1 + np.exp(-y * F))
+    slope = (1 - p) ** 2 * (2 * p * np.log(p) - (1 - p))
+    return -((1 - p) ** 2) * np.log(p), y * slope, np.full(len(y), 2.0)
+
+
+def pinball(y, F):
+    """The loss of the quantile at 80 %; it has no curvature."""
+    r = y - F
+    return np.maximum(0.8 * r, -0.2 * r), np.where(r > 0, -0.8, 0.2)
+
+
+GIVEN = [(GradientBoosting, focal, 1), (GradientBoosting, focal, 2)]
+GIVEN += [(GradientBoostingRegressor, pinball, 1)]
+
+
 @pytest.mark.uncompiled
-@pytest.mark.parametrize(("cls", "loss", "order"), CASES)
+@pytest.mark.parametrize(("cls", "loss", "order"), CASES + GIVEN)
 def test_matches_naive_tree_by_tree(cls, loss, order):
     tally = {"trees": 0, "splits": 0, "ties": 0}
     for seed in range(18):
         X, y, w, params = random_problem(seed, cls is GradientBoostingRegressor)
-        if order == 1 and cls is GradientBoosting:  # trees without error have no best step
-            params["min_samples_leaf"] = 5
+        if callable(loss) or (order == 1 and cls is GradientBoosting):
+            params["min_samples_leaf"] = 5  # trees without error have no best step
+        if loss is pinball:
+            del params["delta"]
+            y = y.clip(-4, 4)
         model = cls(loss=loss, order=order, **params).fit(X, y, w)
         naive_boosting(model, X, y, np.ones(len(y)) if w is None else w, tally)
-    assert tally["trees"] > 50 and tally["splits"] > 150, tally
-    assert tally["ties"] <= 0.01 * tally["splits"], tally
+    least, most = ((30, 30), 0.02) if callable(loss) else ((50, 150), 0.01)
+    assert tally["trees"] > least[0] and tally["splits"] > least[1], tally
+    assert tally["ties"] <= most * tally["splits"], tally
 
 
 @pytest.mark.uncompiled
@@ -290,19 +309,6 @@ def test_log_loss_is_that_of_others(name, peer):
 
 
 # -- Algorithm 2 in full: hinge, a loss that is given, any base -----------------------------------
-def focal(y, F):
-    """The focal loss (1 - p)^2 (-log p), p the probability of y; its curvature is bounded by 2."""
-    p = 1 / (1 + np.exp(-y * F))
-    slope = (1 - p) ** 2 * (2 * p * np.log(p) - (1 - p))
-    return -((1 - p) ** 2) * np.log(p), y * slope, np.full(len(y), 2.0)
-
-
-def pinball(y, F):
-    """The loss of the quantile at 80 %; it has no curvature."""
-    r = y - F
-    return np.maximum(0.8 * r, -0.2 * r), np.where(r > 0, -0.8, 0.2)
-
-
 def given(loss, delta=1.0):
     """A loss that has a name, as a function."""
     return lambda y, F: naive_loss(loss, y, F, delta)
@@ -339,10 +345,7 @@ def naive_algorithm_2(model, base, loss, X, y, w, delta=1.0):
 @pytest.mark.parametrize("kind", ["Ridge", "DecisionTreeRegressor"])
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
 def test_any_base_is_algorithm_2(cls, loss, order, kind):
-    linear_model, tree = (
-        pytest.importorskip("sklearn.linear_model"),
-        pytest.importorskip("sklearn.tree"),
-    )
+    linear_model, tree = (pytest.importorskip(f"sklearn.{n}") for n in ("linear_model", "tree"))
     base = linear_model.Ridge(2.0) if kind == "Ridge" else tree.DecisionTreeRegressor(max_depth=2)
     for seed in range(3):
         X, y = data_for(cls, 90, seed=seed, noise=2.0)
@@ -400,33 +403,6 @@ def test_losses_with_names_are_the_same_when_given(cls, loss, order):
     assert_array_equal(ours.predict(X) > 0, named.predict(X) > 0)
 
 
-@pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    ("cls", "loss", "order"),
-    [(GradientBoosting, focal, 1), (GradientBoosting, focal, 2),
-     (GradientBoostingRegressor, pinball, 1)],
-)  # fmt: skip
-def test_a_given_loss_matches_naive_tree_by_tree(cls, loss, order):
-    tally = {"trees": 0, "splits": 0, "ties": 0}
-    for seed in range(12):
-        X, y, w, params = random_problem(seed, cls is GradientBoostingRegressor)
-        params["min_samples_leaf"] = 5
-        if cls is GradientBoostingRegressor:
-            del params["delta"]
-            y = y.clip(-4, 4)
-        model = cls(loss=loss, order=order, **params).fit(X, y, w)
-        naive_boosting(model, X, y, np.ones(len(y)) if w is None else w, tally)
-    assert tally["trees"] > 30 and tally["splits"] > 30, tally
-    assert tally["ties"] <= 0.02 * tally["splits"], tally
-
-
-def test_a_given_quantile_is_learned():
-    X, y = waves(2000, noise=1.0)
-    model = GradientBoostingRegressor(loss=pinball, order=1, n_estimators=60, max_depth=3)
-    share = np.mean(y <= model.fit(X, y).predict(X))
-    assert 0.77 < share < 0.83 and model.votes(X)[0, 0] == pytest.approx(np.quantile(y, 0.8), 1e-2)
-
-
 def test_a_given_loss_is_called_once_a_round_with_what_it_may_not_change():
     X, y = waves(50)
     calls = []
@@ -452,17 +428,13 @@ def test_a_given_loss_is_called_once_a_round_with_what_it_may_not_change():
     ("loss", "order", "text"),
     [
         (lambda y, f: f - y, 1, "loss must return a tuple of value and gradient, got ndarray"),
-        (lambda y, f: None, 2, "a tuple of value, gradient and curvature, got NoneType"),
         (lambda y, f: (f, f), 2, "order=2 needs a loss that returns value, gradient and curvature, "
          "got 2 arrays; set order=1"),
         (lambda y, f: (f.sum(), f), 1, r"a value of shape \(40,\).*, got shape \(\)"),
         (lambda y, f: (f, f[:-1]), 1, r"a gradient of shape \(40,\).*, got shape \(39,\)"),
-        (lambda y, f: (f, f[:, None]), 1, r"a gradient of .*, got shape \(40, 1\)"),
         (lambda y, f: (f, f + 1j), 1, "a gradient .* dtype complex128"),
-        (lambda y, f: (f, f.astype(str)), 1, "a gradient .* dtype <U"),
         (lambda y, f: (f, f, 1.0), 2, r"a curvature .* got shape \(\)"),
         (lambda y, f: (f * np.nan, f - y), 1, "what loss returns must be finite, .* values of nan"),
-        (lambda y, f: (f, f + np.inf), 1, "must be finite, .* gradients of inf"),
         (lambda y, f: (f, f - y, f + np.nan), 2, "must be finite, .* curvatures of nan"),
         (lambda y, f: (f, f - y, -np.ones(len(y))), 2, "order=2 needs curvatures >= 0, got -1 "),
         (lambda y, f: (f, f - y, 0 * y), 2, "needs a curvature, but loss returns 0 for all rows"),
@@ -484,9 +456,8 @@ def test_a_given_loss_may_overflow_on_the_way_of_a_line_search():
         return e, -200 * y * e
 
     model = GradientBoosting(loss=steep, order=1, n_estimators=10, max_depth=2).fit(X, y)
-    same = GradientBoosting("exponential", order=1, n_estimators=10, max_depth=2, l2=0.0).fit(X, y)
     assert np.isfinite(model.trace_).all() and (np.diff(model.trace_) < 0).all()
-    assert model.score(X, y) > 0.8 and same.score(X, y) > 0.8
+    assert model.score(X, y) > 0.8
 
 
 @pytest.mark.parametrize("loss", ["hinge", focal])
@@ -502,20 +473,9 @@ def test_losses_without_probabilities(loss):
     assert_array_equal(model.predict(X), np.where(F >= 0, 1, -1))
     area = metrics.get_scorer("roc_auc")
     assert area(model, X, y) == metrics.roc_auc_score(y, F) > 0.95
-    log = GradientBoosting(n_estimators=20).fit(X, y)
-    scorer = metrics.make_scorer(metrics.roc_auc_score, response_method="predict_proba")
-    assert scorer(log, X, y) == metrics.roc_auc_score(y, log.predict_proba(X)[:, 1])
-    assert GradientBoosting.predict_proba.__name__ == "predict_proba"
 
 
-def test_hinge_ends_where_all_rows_are_beyond_their_margins():
-    X, y = blobs(40, 2, distance=20.0)
-    model = GradientBoosting("hinge", order=1, learning_rate=1.0, n_estimators=50).fit(X, y)
-    assert model.objective_ == 0.0 and model.n_iter_ <= 2 and "no split" in model.reason_
-    assert_array_equal(np.unique(model.decision_function(X)), [-1.0, 1.0])
-
-
-def test_hinge_leaves_its_kink():
+def test_hinge_leaves_its_kink_and_ends_at_0():
     """The best constant has all rows of the larger class at their kinks."""
     linear_model = pytest.importorskip("sklearn.linear_model")
     data = datasets.load("german-numer")
@@ -524,6 +484,10 @@ def test_hinge_leaves_its_kink():
         model.fit(data.X, data.y)
         assert np.abs(model.votes(data.X)[:, 0]).max() == 1.0
         assert model.objective_ < least and (np.diff(model.trace_) <= 1e-12).all()
+    X, y = blobs(40, 2, distance=20.0)  # soon all rows are beyond their margins
+    model = GradientBoosting("hinge", order=1, learning_rate=1.0, n_estimators=50).fit(X, y)
+    assert model.objective_ == 0.0 and model.n_iter_ <= 2 and "no split" in model.reason_
+    assert_array_equal(np.unique(model.decision_function(X)), [-1.0, 1.0])
 
 
 class Mean:
@@ -571,20 +535,16 @@ def test_any_object_with_fit_and_predict():
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
+@pytest.mark.parametrize("cls", BOTH)
+def test_errors_of_the_base(cls):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    for params, text in (
         ({"base": "stump"}, "base must be 'tree' or an object with fit and predict, got 'stump'"),
-        ({"base": 3}, "base must be 'tree' or an object with fit and predict, got 3"),
         ({"base": GradientBoosting()}, "base must do regression, .* GradientBoosting is a classi"),
         ({"base": Mean(), "monotonic_cst": [1, 0, 0, 0]}, "monotonic_cst is for trees"),
-    ],
-)
-def test_errors_of_the_base(params, text):
-    for cls in BOTH:
+    ):
         with pytest.raises(ValueError, match=f"{cls.__name__}: {text}"):
             cls(**params).fit(*data_for(cls, 30))
-    linear_model = pytest.importorskip("sklearn.linear_model")
     X, y = data_for(GradientBoosting, 30)
     with pytest.raises(ValueError, match="LogisticRegression is a classifier"):
         GradientBoosting(base=linear_model.LogisticRegression()).fit(X, y)
@@ -616,28 +576,6 @@ def test_objects_are_drawn_for_stopped_early_and_shown(cls):
     model = cls(early_stopping=True, learning_rate=0.9, **params).fit(X, y)
     best = int(np.argmin(model.validation_trace_)) + 1
     assert model.n_iter_ == best == len(model.estimators_) == model.weights_.size - 1
-
-
-def test_weight_2_is_a_repeated_row_for_objects():
-    tree = pytest.importorskip("sklearn.tree")
-    X, y = data_for(GradientBoosting, 120)
-    count = np.random.default_rng(1).integers(0, 4, size=120)
-    for order in (1, 2):
-        params = dict(base=tree.DecisionTreeRegressor(max_depth=2), order=order, n_estimators=8)
-        weighted = GradientBoosting(random_state=0, **params).fit(X, y, count.astype(float))
-        repeated = GradientBoosting(random_state=0, **params)
-        repeated.fit(np.repeat(X, count, axis=0), np.repeat(y, count))
-        assert_allclose(weighted.votes(X), repeated.votes(X), rtol=1e-7, atol=1e-9)
-        assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-7)
-
-
-def test_an_unbounded_line_search_along_an_object_warns():
-    tree = pytest.importorskip("sklearn.tree")
-    X, y = data_for(GradientBoosting, 60)
-    model = GradientBoosting(order=1, n_estimators=3, base=tree.DecisionTreeRegressor())
-    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
-        model.fit(X, y)
-    assert np.isfinite(model.decision_function(X)).all() and model.score(X, y) == 1.0
 
 
 # -- shaped like the mathematics ------------------------------------------------------------------
@@ -698,9 +636,14 @@ def test_probabilities_of_far_away_scores():
     for loss, order in itertools.product(("log", "exponential"), (2, 1)):
         model = GradientBoosting(loss=loss, order=order, **params).fit(X, y)
         p = model.predict_proba(X)
-        assert np.isfinite(model.decision_function(X)).all() and np.isfinite(model.objective_)
         assert ((p >= 0) & (p <= 1)).all() and model.score(X, y) == 1.0
-        assert np.isfinite(model.trace_).all() and np.isfinite(model.weights_).all()
+        for values in (model.decision_function(X), model.trace_, model.weights_):
+            assert np.isfinite(values).all()
+    params |= {"subsample": 0.1, "random_state": 0}  # rows that are all settled: no Newton step
+    assert np.isfinite(GradientBoosting(**params).fit(X, y).decision_function(X)).all()
+    for cls in BOTH:  # no leaf can be as heavy
+        model = cls(n_estimators=2, min_child_weight=1e300).fit(X, y)
+        assert (np.diff(model.starts_) == 1).all()
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
@@ -804,17 +747,6 @@ def test_regression_does_not_depend_on_the_unit(loss, scale, shift):
     assert_allclose(moved.score(X, scale * y + shift), base.score(X, y), rtol=1e-6)
 
 
-def test_absolute_and_huber_resist_outliers():
-    X, y = waves(400, noise=0.1)
-    dirty = y.copy()
-    dirty[::20] += 1000.0
-    errors = {}
-    for loss, order in (("squared", 2), ("huber", 2), ("huber", 1), ("absolute", 1)):
-        model = GradientBoostingRegressor(loss=loss, order=order, max_depth=3).fit(X, dirty)
-        errors[loss, order] = np.median(np.abs(model.predict(X) - y))
-    assert errors.pop(("squared", 2)) > 1.0 and max(errors.values()) < 0.3, errors
-
-
 def test_huber_with_a_tiny_delta():
     """Without residuals within delta the loss has no curvature, and is absolute."""
     X, y = waves(201)
@@ -826,13 +758,8 @@ def test_huber_with_a_tiny_delta():
         mean = np.mean(np.abs(y - model.predict(X)))
         assert_allclose(model.objective_, 1e-7 * mean, rtol=1e-6)
     assert first.score(X, y) > 0.7 and np.ptp(second.predict(X)) <= 10 * 0.3 * 2e-7
-
-
-@pytest.mark.uncompiled
-def test_huber_where_most_rows_are_at_the_median():
-    """They do not count: delta is above 0, and the other rows are learnt."""
     X, _ = waves(300)
-    y = np.where(X[:, 0] > 1.2, 1e3 * X[:, 0], 0.0)
+    y = np.where(X[:, 0] > 1.2, 1e3 * X[:, 0], 0.0)  # rows at the median do not count for delta
     assert np.mean(y == 0) > 0.7
     model = GradientBoostingRegressor(loss="huber").fit(X, y)
     assert_allclose(model.delta_, np.median(y[y > 0]))
@@ -872,10 +799,14 @@ def test_first_order_is_bounded_on_separable_rows(loss):
     assert model.score(X[train], y[train]) == 1.0
     assert log_loss(model.predict_proba(X[test])[:, 1], y[test] > 0) < 0.4  # once 2.3 and more
     assert np.abs(model.decision_function(X)).max() < 10
-    with pytest.warns(
-        UserWarning, match="in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
-    ):
+    text = "in 3 of 3 rounds, since a tree .*set l2 above 0, or order=2"
+    with pytest.warns(UserWarning, match=text):
         GradientBoosting(loss, order=1, l2=0.0, n_estimators=3).fit(X[train], y[train])
+    base = pytest.importorskip("sklearn.tree").DecisionTreeRegressor()
+    model = GradientBoosting(loss, order=1, n_estimators=3, base=base)
+    with pytest.warns(UserWarning, match="in 3 of 3 rounds, since the loss has no minimum"):
+        model.fit(X[train], y[train])
+    assert np.isfinite(model.decision_function(X)).all()
     mixed = np.where(np.arange(200) % 7 == 0, -y[train], y[train])
     with warnings.catch_warnings():  # no tree of depth 2 separates these
         warnings.simplefilter("error")
@@ -891,8 +822,7 @@ def test_constant_target(loss, order, value):
     X, _ = waves(60)
     model = GradientBoostingRegressor(loss=loss, order=order).fit(X, np.full(60, value))
     assert_array_equal(model.predict(X), value)
-    assert model.score(X, np.full(60, value)) == 1.0
-    assert model.objective_ == 0.0 and np.isfinite(model.feature_importances_).all()
+    assert model.score(X, np.full(60, value)) == 1.0 and model.objective_ == 0.0
 
 
 # -- limits and draws -----------------------------------------------------------------------------
@@ -958,7 +888,7 @@ def test_medians_of_weights_that_are_no_whole_numbers(part):
 @pytest.mark.parametrize("cls", BOTH)
 def test_features_are_drawn(cls):
     X, y = data_for(cls, 200, d=6)
-    y = y + (np.where(y > 0, 0, 0) if cls is GradientBoosting else X @ np.ones(6))
+    y = y if cls is GradientBoosting else y + X @ np.ones(6)
 
     def fit(**more):
         return cls(n_estimators=30, max_depth=4, min_samples_leaf=2, **more).fit(X, y)
@@ -987,32 +917,25 @@ def test_early_stopping_keeps_the_best_rounds(cls, order):
     assert trace[T - 1] == trace.min() and T <= len(trace) <= T + 5
     assert len(model.weights_) == len(model.starts_) - 1 == T + 1 == len(model.trace_) + 1
     assert model.starts_[-1] == len(model.nodes_) and model.trace_[-1] == model.objective_
-    final = model.predict(X)
     stages = [*model.staged_predict(X)]
     assert len(stages) == T
-    assert_allclose(stages[-1], final, rtol=1e-12, atol=1e-12)
+    assert_allclose(stages[-1], model.predict(X), rtol=1e-12, atol=1e-12)
     other = cls(random_state=1, **params).fit(X, y)
-    assert not np.array_equal(other.votes(X)[:, 0], model.votes(X)[:, 0]) or not np.array_equal(
-        other.validation_trace_, trace
-    )
+    assert not np.array_equal(other.validation_trace_, trace)
     assert_array_equal(cls(random_state=0, **params).fit(X, y).votes(X), model.votes(X))
     again = model.set_params(early_stopping=False, n_estimators=3).fit(X, y)
     assert again.n_iter_ == 3 and not hasattr(again, "validation_trace_")
-    for name in ("validation_fraction", "n_iter_no_change"):  # without it they do not matter
-        other = cls(n_estimators=3, **{name: 0.5 if name[0] == "v" else 2}).fit(X, y)
-        assert_array_equal(other.votes(X), cls(n_estimators=3).fit(X, y).votes(X))
 
 
 @pytest.mark.uncompiled
-def test_early_stopping_needs_rows_of_both_classes():
-    """The share is stratified: rare rows end up on both sides."""
+def test_rows_held_out_are_stratified():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)), np.where(np.arange(200) < 10, 1, -1)
     X[:10] += 2.0
     for seed in range(10):
         model = GradientBoosting(early_stopping=True, random_state=seed, n_estimators=30)
         model.fit(X, y)
-        prior = math.log(9 / 171)  # of 9 and 171 rows left: a tenth of either class is set aside
+        prior = math.log(9 / 171)  # a tenth of either class is set aside
         assert_allclose(model.nodes_[0]["value"], prior, rtol=1e-9)
 
 
@@ -1026,16 +949,11 @@ def sweep(model, X, j, points=41):
 
 
 @pytest.mark.parametrize(("cls", "loss", "order"), CASES)
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {},
-        {"max_depth": None, "min_samples_leaf": 1},
-        {"max_leaf_nodes": 12},
-        {"max_features": 0.5, "random_state": 0, "n_estimators": 30},
-        {"subsample": 0.7, "random_state": 0},
-    ],
-)
+@pytest.mark.parametrize("limits", [
+    {}, {"max_depth": None, "min_samples_leaf": 1}, {"max_leaf_nodes": 12},
+    {"max_features": 0.5, "random_state": 0, "n_estimators": 30},
+    {"subsample": 0.7, "random_state": 0},
+])  # fmt: skip
 def test_monotone_constraints_hold(cls, loss, order, limits):
     X, y = data_for(cls, 250)
     X[::5, 2] = X[3::11, 1] = X[1::9, 0] = np.nan
@@ -1058,44 +976,11 @@ def test_monotone_constraints_hold(cls, loss, order, limits):
     assert_array_equal(none.votes(X), free.votes(X))
 
 
-def test_monotone_fit_is_as_good_as_scikit_learns():
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    X, y = waves(500)
-    for signs in ([1, 0, 0, 0], [1, -1, 0, 0]):
-        params = dict(learning_rate=0.1, max_depth=5, min_samples_leaf=5, monotonic_cst=signs)
-        model = GradientBoostingRegressor(n_estimators=50, l2=1.0, **params).fit(X, y)
-        peer = ensemble.HistGradientBoostingRegressor(
-            max_iter=50, l2_regularization=1.0, max_leaf_nodes=None, early_stopping=False, **params
-        ).fit(X, y)
-        assert model.objective_ <= 1.1 * np.mean((y - peer.predict(X)) ** 2) / 2
-
-
-@pytest.mark.uncompiled
-def test_samples_without_curvature_and_weights_out_of_reach():
-    """Rows that are all settled have no Newton step; no leaf can be as heavy as asked for."""
-    X, y = blobs(40, 3, distance=6.0)
-    params = dict(n_estimators=60, learning_rate=1.0, l2=0.0, subsample=0.1, random_state=0)
-    assert np.isfinite(GradientBoosting(**params).fit(X, y).decision_function(X)).all()
-    for cls in BOTH:
-        model = cls(n_estimators=2, min_child_weight=1e300).fit(X, y)
-        assert (np.diff(model.starts_) == 1).all()
-
-
 # -- well behaved ---------------------------------------------------------------------------------
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("max_bins", [256, None])
 @pytest.mark.parametrize("order", [2, 1])
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.array([[0.0], [1.0]]), [0, 1]),  # two rows
-        (np.zeros((6, 3)), [0, 0, 0, 1, 1, 1]),  # nothing to learn
-        (np.full((6, 2), np.nan), [0, 0, 0, 1, 1, 1]),  # all missing
-        (np.array([[np.nan], [np.nan], [np.nan], [1], [2], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[5e-324], [0], [9e149], [-9e149], [1e-308], [3]]), [0, 0, 0, 1, 1, 1]),
-        (np.array([[1.0, 1], [1, 1], [1, 1], [2, 2], [2, 2], [2, 2]]), [0, 1, 0, 1, 0, 1]),
-    ],
-)
+@naive.each_degenerate
 def test_degenerate(X, y, order, max_bins):
     y = np.array(y)
     for (cls, loss, of), l2 in itertools.product(CASES, (0.0, 1.0)):
@@ -1123,15 +1008,14 @@ def test_feature_importances():
 
 
 @pytest.mark.uncompiled
-def test_score_of_the_regressor_wants_one_number_a_row():
+def test_score_of_the_regressor_takes_one_number_per_row():
     X, y = waves(60)
     model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
     assert model.score(X, y[:, None]) == model.score(X, y) > 0.5
-    assert model.score(X, [str(v) for v in y]) == model.score(X, y)
     for wrong in (y[:1], y[:-1], np.column_stack([y, y]), 1.0, np.where(y > 0, np.nan, y)):
         with pytest.raises(ValueError, match="GradientBoostingRegressor: .*y"):
             model.score(X, wrong)
-    with pytest.raises(ValueError, match="sample_weight must have shape"):
+    with pytest.raises(ValueError, match=r"sample_weight must .* of shape \(60,\)"):
         model.score(X, y, np.ones(3))
 
 

@@ -42,19 +42,6 @@ def naive_edges(column, weight, bins):
     return [0.5 * (values[i] + values[i + 1]) for i in last]
 
 
-def naive_pruned(nodes, count_bits, k=0):
-    """Nodes that are left below node k, and its errors on new rows by C4.5's estimate, the upper
-    end of a 25 % interval; rows have weight 1."""
-    node = nodes[k]
-    n = int(node["h"]) >> count_bits
-    alone = naive.pessimistic((n - abs(int(node["g"]))) // 2, n)
-    if node["is_leaf"]:
-        return {k}, alone
-    sides = [naive_pruned(nodes, count_bits, int(node["child"]) + side) for side in range(2)]
-    below = sides[0][1] + sides[1][1]
-    return ({k}, alone) if alone <= below else ({k} | sides[0][0] | sides[1][0], below)
-
-
 def random_trees(sizes, seed, values):
     """Finished trees of these odd numbers of nodes; thresholds are some of values."""
     rng, parts = np.random.default_rng(seed), []
@@ -185,9 +172,7 @@ def test_steady_sums_of_none_zeros_and_numbers_without_a_sum():
     assert tree.reproducible_sum(np.zeros(0)) == tree.reproducible_sum(np.zeros(3)) == 0.0
     assert tree.reproducible_sum(np.full(4, 5e-324)) == 4 * 5e-324
     with np.errstate(over="ignore", invalid="ignore"):  # compiled, it says nothing of these
-        assert tree.reproducible_sum(np.array([1e308, -1e308, 1.0])) == pytest.approx(
-            1.0, abs=1e293
-        )
+        assert abs(tree.reproducible_sum(np.array([1e308, -1e308, 1.0])) - 1.0) < 1e293
         assert not math.isfinite(tree.reproducible_sum(np.array([1.0, math.inf])))
 
 
@@ -282,23 +267,10 @@ def test_sums_at_powers_of_two_do_not_hang_on_the_order(module):
     y, rng, found = np.arange(72) % 3 == 0, np.random.default_rng(0), set()
     for _ in range(12):
         order = rng.permutation(72)
-        model = type(MODELS[module])(n_estimators=3)
-        options = {"mode": "reweight"} if module is adaboost_nc else {}
-        options = {"bootstrap": False, "random_state": 0} if module is bagging else options
-        model.set_params(**options)
+        kind, options = ROUNDS[module][0]
+        model = getattr(module, kind)(n_estimators=3, **options)
         found.add(b"".join(bits(model.fit(X[order], y[order], np.full(72, 0.7)))))
     assert len(found) == 1
-
-
-@each_module
-def test_any_number_of_threads_gives_the_same_bits(module):
-    X, y, weight = rows_in_question(3000, 0, "")
-    options, outputs, fits = MODELS[module].get_params(), [], []
-    for n_jobs in (1, 2, 8):
-        model = type(MODELS[module])(**options | {"n_jobs": n_jobs}).fit(X, y, weight)
-        fits.append(bits(model))
-        outputs.append([model.decision_function(X[:k]).tobytes() for k in (3000, 5, 1)])
-    assert fits[0] == fits[1] == fits[2] and outputs[0] == outputs[1] == outputs[2]
 
 
 # -- nodes ----------------------------------------------------------------------------------------
@@ -401,24 +373,6 @@ def test_every_split_is_a_best_one(max_bins, name):
 
 
 @pytest.mark.uncompiled
-def test_pruning_is_by_the_estimated_errors():
-    X, rng = gapped(300, 5), np.random.default_rng(5)
-    y = np.where(np.nan_to_num(X).sum(axis=1) + 2 * rng.normal(size=300) > 0, 1, -1)
-    grower = filled(tree.TreeGrower(X, 256, tree.TreeParams(criterion=2)), -y)
-    nodes, count_bits = grower.grow(), grower.data.count_bits
-    kept, _ = naive_pruned(nodes, count_bits)
-    whole = nodes.copy()
-    bagging.prune(nodes, count_bits)
-    assert set(np.flatnonzero(nodes["is_pruned"] == 0).tolist()) == kept
-    assert 3 < len(kept) < 0.7 * len(nodes)
-    finished, starts = grower.finalize([nodes])
-    assert len(finished) == starts[-1] == len(kept)
-    for k in np.flatnonzero(nodes["is_pruned"]):  # a row of a node cut off votes as the one above
-        above = next(a for a in range(k, -1, -1) if whole["child"][a] in (k, k - 1))
-        assert nodes["g"][k] == nodes["g"][above] and nodes["is_leaf"][k]
-
-
-@pytest.mark.uncompiled
 def test_random_numbers_are_those_of_xorshift64_star():
     """Against Python's integers, which have as many bits as they need."""
     kernel = tree._random_below
@@ -515,12 +469,10 @@ def test_check_trees_compares_the_starts_of_trees():
     for bad in ([], [0], [15], [0, 14], [0, 16], [1, 15], [0, 5, 5, 15], [0, 12, 5, 15],
                 [0, -5, 15], [0, 5, 12, 15, 15], [[0, 5], [12, 15]]):  # fmt: skip
         assert not tree.check_trees(nodes, np.array(bad, dtype=np.int64), D)
-    assert not tree.check_trees(nodes, starts.astype(np.int32), D)
-    assert not tree.check_trees(nodes, starts.astype(float), D)
-    assert not tree.check_trees(nodes[None], starts, D)
-    assert not tree.check_trees(nodes["value"], starts, D)
-    narrow = np.dtype([(name, tree.NODE[name]) for name in tree.NODE.names[:-1]])
-    assert not tree.check_trees(np.zeros(15, dtype=narrow), starts, D)
+    narrow = np.zeros(15, np.dtype([(name, tree.NODE[name]) for name in tree.NODE.names[:-1]]))
+    for bad in ((nodes, starts.astype(np.int32)), (nodes, starts.astype(float)),
+                (nodes[None], starts), (nodes["value"], starts), (narrow, starts)):  # fmt: skip
+        assert not tree.check_trees(*bad, D)
     assert tree.check_trees(nodes, starts, D)
 
 
