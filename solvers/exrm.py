@@ -503,15 +503,15 @@ MODEL_STEPS = 60  # Maximum iterations of the model's interior point method.
 SWEEP_DECAY = 0.9  # Repeat sweeps while each reduces the model's gap to 0.9 of the last.
 
 
-def _solve_newton(problem, tol, monitor, subsamples=True):
+def _solve_newton(problem, tol, monitor, subsamples=True, start=None):
     """Newton on nested subsamples of the rows, each solution the start of the next, then on all.
 
-    Returns W, b and the dual value that certifies them.
+    start is W and b, or None for zeros. Returns W, b and the dual value that certifies them.
     """
     X, y, cost, p, beta = problem
     (n, d), T = X.shape, cost.shape[0]
-    zeros = np.zeros((T, d))
-    start = zeros, np.zeros(T), None, zeros, ENVELOPE_MAX if p < 2 else 0.0
+    W, b = start or (np.zeros((T, d)), np.zeros(T))
+    start = W, b, None, np.zeros((T, d)), ENVELOPE_MAX if p < 2 else 0.0
     enough = max(tol, SUBSAMPLE_TOL if p >= 2 else SUBSAMPLE_TOL_ENVELOPE)
     for size in _subsample_sizes(n, d)[:0:-1] if subsamples else ():  # All but the full set.
         rows = _subsample_rows(n, size)
@@ -592,6 +592,11 @@ class _Newton:
             # Step 3: Newton's direction and the step along it.
             self.find_direction(tol)
             settled = not self.advance()
+            if settled and smooth and not self.single:
+                # No descent: the minimum of the model was not exact enough.
+                self.inner_gap = 0.0
+                self.solve_model(tol)
+                settled = not self.advance()
             if settled and (smooth or self.width == ENVELOPE_MIN):
                 break
         return best
@@ -817,7 +822,9 @@ def _weighted_rows(X, centre, curvature, start, out):
 
 def _solve_ridge(H, right):
     """(H + I)^-1 right (d,) by Cholesky; raises LinAlgError if H is not positive semidefinite."""
-    _, x, info = dposv((H + np.eye(len(H))).T, right, overwrite_a=True)
+    K = H.copy()
+    K.ravel()[:: len(K) + 1] += 1.0
+    _, x, info = dposv(K.T, right, overwrite_a=True)
     if info:
         raise np.linalg.LinAlgError("the Hessian is not positive semidefinite")
     return x
@@ -1386,6 +1393,7 @@ def _inverse(K):
 FAR = 100.0  # Centre the columns if |low + high| of one exceeds 100 * (high - low).
 ROWS_PER_FEATURE = 20  # Coupled members with fewer rows take the interior point method first.
 NEWTON_FEATURES = 256  # Features up to which coupled members try Newton after the other method.
+NEAR_MISS = 10.0  # Newton starts again from an answer whose certified gap is below 10 * tol.
 
 
 class _IterationMonitor:
@@ -1444,13 +1452,15 @@ def _solve(problem, tol, monitor):
             V, bias, dual = np.zeros((members, inner.X.shape[1])), np.zeros(members), -np.inf
 
         # Back to the original columns, and the certificate there.
-        V = V if basis is None else V @ basis.T
+        inner_W = V if basis is None else V @ basis.T
         W, b = W.copy(), b.copy()
-        W[has_both], b[has_both] = V, bias - V @ centre
+        W[has_both], b[has_both] = inner_W, bias - inner_W @ centre
         solution = W, b, *_certificate(problem, W, b, dual, tol)
         best = solution if best is None or solution[3] < best[3] else best
         if best[3] <= tol or monitor.stopped:
             break
+        if solver is newton and solution[3] <= NEAR_MISS * tol:  # Its updated outputs drifted.
+            solvers.append(partial(_solve_newton, subsamples=False, start=(V, bias)))
     return best
 
 
