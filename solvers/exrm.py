@@ -784,7 +784,7 @@ def _hessian(X, curvature, centre):
     """
     (n, d), T = X.shape, curvature.shape[0]
     H, mean = np.zeros((T, d, d)), centre.copy()
-    rows = np.empty((min(n, HESSIAN_ROWS), d + 1))
+    rows = np.empty((min(n, HESSIAN_ROWS // 8), d + 1))  # Larger ones cost page faults.
     for t in range(T):
         # In (w, b), of the rows (x - centre, 1).
         augmented, start = 0.0, 0
