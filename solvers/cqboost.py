@@ -882,7 +882,7 @@ def _solve_dual(A, cost):
     bounds = np.column_stack([np.zeros(cost.size), cost])
     solution = linprog(
         -np.ones(cost.size), A, np.ones(len(A)), bounds=bounds, method="highs",
-        options=dict.fromkeys(names, HIGHS_TOL),
+        options=dict.fromkeys(names, HIGHS_TOL) | {"presolve": False},
     )  # fmt: skip
     if solution.x is None:
         raise RuntimeError(
