@@ -239,16 +239,6 @@ def test_a_bound_that_holds_nothing():
     assert np.isfinite(xor.decision_function(corners)).all()
 
 
-@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0])
-def test_two_members_with_own_samples(mu):
-    """mu |w_1 + w_2|^2 leaves w_1 - w_2 free: the hardest case for sweeps."""
-    X, y = heart(80)
-    model = DRM(n_estimators=2, mu=mu, nu=0.5, sampling="bootstrap", random_state=0).fit(X, y)
-    problem = gram(model, X), 2.0 * y - 1.0, naive_bootstrap(np.ones(80), 2, 0), 0.5, mu
-    assert model.converged_
-    assert_allclose(model.objective_, naive_objective(*problem, clarabel(*problem)), rtol=1e-6)
-
-
 def test_small_tolerances_are_reached():
     data = datasets.load("pima")
     X = datasets.Preprocess("minmax01").fit(data.X).transform(data.X)
@@ -518,20 +508,6 @@ def test_rows_that_were_never_drawn_get_nothing(solver, nu):
     assert_allclose(model.alpha_.sum(axis=1), nu / 3)
     problem = gram(model, X), 2.0 * y - 1.0, counts, nu, 1e-5
     assert_allclose(naive_objective(*problem, model.dual_coef_), model.objective_, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["pima", "australian"])
-def test_linear_on_raw_columns(name):
-    data = datasets.load(name)
-    y = 2.0 * data.y - 1.0
-    model = DRM(5, kernel="linear", sampling="bootstrap", random_state=0).fit(data.X, y)
-    assert model.converged_ and model.n_iter_ < 40
-    problem = data.X @ data.X.T, y, naive_bootstrap(np.ones(len(y)), 5, 0), 0.5, 1e-5
-    best = clarabel(*problem)
-    assert model.objective_ <= naive_objective(*problem, best) + 1e-6 * abs(model.objective_)
-    assert_allclose(model.dual_coef_ @ data.X, model.coef_, atol=1e-6 * abs(model.coef_).max())
-    assert_allclose(model.dual_coef_.sum(axis=1), model.intercept_, atol=1e-6)
-    assert_allclose(model.votes(data.X), data.X @ model.coef_.T + model.intercept_)
 
 
 def test_rows_with_the_same_x_cancel():
