@@ -573,10 +573,8 @@ class _Newton:
             residual = self.gap / max(self.objective, TINY)
             if residual < best_residual:
                 best, best_residual = (self.W, self.b.copy(), dual), residual
-            stop = monitor(self.objective, residual)
-            if stop or residual <= tol or iteration == steps - 1:
-                break
-            if not math.isfinite(self.objective):
+            done = residual <= tol or iteration == steps - 1 or not math.isfinite(self.objective)
+            if monitor(self.objective, residual) or done:
                 break
 
             # Step 2, p < 2: update the multipliers near the minimum of the envelope.
@@ -1815,8 +1813,7 @@ class ExRM(_Estimator):
     coef_ (T, d), intercept_ (T,) : the members
     ensemble_coef_ (d,), ensemble_intercept_ : their mean
     weights_ (T,) : 1 / T each
-    objective_, residual_ : value of the problem; certified duality gap / max(objective_, 1e-200).
-        Both are computed anew from coef_ and intercept_
+    objective_, residual_ : value of the problem; certified duality gap / max(objective_, 1e-200)
     n_iter_ : number of iterations, including those on subsamples
     converged_, trace_ : residual_ <= tol; objective per iteration on all rows, objective_ last
     classes_, n_features_in_ : as in scikit-learn

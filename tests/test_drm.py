@@ -761,7 +761,7 @@ def test_very_large_and_very_small_columns(kernel):
 # -- threads --------------------------------------------------------------------------------------
 @pytest.fixture
 def threads(monkeypatch):
-    """A function that has as many threads used as said, however small the problem is."""
+    """Function that sets the number of threads, however small the problem is."""
     monkeypatch.setattr(drm, "MIN_VALUES_PER_THREAD", 1)
     monkeypatch.setattr(drm, "THREAD_CHUNK_VALUES", 2**14)
 
