@@ -1418,7 +1418,7 @@ def _solve(problem, tol, monitor):
 
     # A sample of one class: w = 0, and the bias is that class.
     W, b = np.zeros((T, d)), np.zeros(T)
-    has_both = (cost @ (y > 0) > 0) & (cost @ (y < 0) > 0)
+    has_both = ((cost > 0) & (y > 0)).any(1) & ((cost > 0) & (y < 0)).any(1)
     if not has_both.all():
         b[~has_both] = np.where(cost[~has_both] @ y > 0, 1.0, -1.0)
     if not has_both.any():
