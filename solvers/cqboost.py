@@ -18,9 +18,8 @@ Method    CqBoost, MDBoost: solve the problem for the voters chosen so far (the 
           finds a vertex among the voters that have weight.
           In each the edges of ALL voters bound the optimum from below, and the fit stops on that
           certified gap. A sample weight of 2 is the row twice.
-          CqBoost, MDBoost and MinCq over stumps need only sums over rows, which threads (n_jobs)
-          and row blocks, fit(blocks), compute. If the weights are whole numbers, no bit of the vote
-          depends on the blocks.
+          CqBoost, MDBoost and MinCq over stumps need only sums over rows, by threads or row blocks.
+          No bit of the vote depends on the blocks if the weights are whole numbers.
 Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization Approach with
           PAC-Bayesian Generalization Guarantees", AISTATS 2016; Algorithm 1, Theorem 2, section 6.
           Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim.
@@ -28,9 +27,8 @@ Reference Roy, Marchand, Laviolette, "A Column Generation Bound Minimization App
           Newton Method", SIAM J. Optim. 2002.
 Departs   Constraints are mu_1 >= mu and A q >= 1 - xi: with the signs as printed the best vote
           is no vote. eps bounds gap / max(1, |objective|); for CqBoost that is the paper's rule.
-          If MinCq has many optima, it takes the one of the least norm (a ridge of 1e-8). The
-          bound of Theorem 2 inverts kl, is at most twice the Gibbs risk, and is NaN if the voters
-          may depend on the rows.
+          Of many optima MinCq takes the one of the least norm (a ridge of 1e-8). The bound of
+          Theorem 2 inverts kl, is at most twice the Gibbs risk, and NaN if voters depend on rows.
 Symbols   paper      here        meaning                            shape
           H          pool        outputs of the voters, never stored for stumps
           q          q           weights of the chosen voters       (k,)
@@ -245,9 +243,8 @@ class _RestrictedMaster:
 
         min q'P q / 2 + c'q    subject to    q >= 0, sum q = 1, e'q >= floor
 
-    Rows of X enter only through `first` (base,), the mean margins of the base voters, and `gram`
-    (k, base), the products of the chosen voters with the base voters. Both are sums over rows,
-    which threads or blocks may compute.
+    Rows of X enter only through sums over them: `first` (base,), the mean margins of the base
+    voters, and `gram` (k, base), the products of the chosen voters with the base voters.
     """
 
     def __init__(self, pool, first, terms, limit):
@@ -312,10 +309,8 @@ class _RestrictedMaster:
 
     def price(self, edges):
         """Call `_price` for the weights; overwrites the edges of all voters."""
-        return _price(
-            self.q, self.gram, self.base, self.signs, self.e, self.first, self.terms.floor,
-            self.terms.D, edges,
-        )  # fmt: skip
+        floor, D, _ = self.terms
+        return _price(self.q, self.gram, self.base, self.signs, self.e, self.first, floor, D, edges)
 
 
 class _Program(NamedTuple):
@@ -651,8 +646,7 @@ class _Osqp:
     def hinge(self, A, cost, signed, a):
         """Multipliers a (n,) of min |q|^2 / 2 + cost'xi, A q >= 1 - xi, xi >= 0, and q >= 0 unless
         signed; the given a if OSQP fails."""
-        n, k = A.shape
-        sparse = self.sparse
+        (n, k), sparse = A.shape, self.sparse
         P = sparse.diags(np.repeat([1.0, 0.0], [k, n]), format="csc")
         top = sparse.hstack([sparse.csc_matrix(A), sparse.eye(n)])
         matrix = sparse.vstack([top, sparse.eye(k + n)], "csc")
@@ -665,8 +659,7 @@ class _Osqp:
 
     def _run(self, P, c, matrix, low, high, x):
         """OSQP's x (None if it fails), polished if that succeeds; sets the multipliers self.y."""
-        solver = self.osqp.OSQP()
-        status = self.osqp.SolverStatus
+        solver, status = self.osqp.OSQP(), self.osqp.SolverStatus
         y = np.zeros(low.size)
         y[: self.y.size] = self.y
         solver.setup(P, c, matrix, low, high, verbose=False, polishing=True)
@@ -680,10 +673,8 @@ class _Osqp:
                 break
 
         # With all other statuses x is useless.
-        usable = (
-            status.OSQP_SOLVED, status.OSQP_SOLVED_INACCURATE, status.OSQP_MAX_ITER_REACHED,
-            status.OSQP_TIME_LIMIT_REACHED,
-        )  # fmt: skip
+        names = "SOLVED", "SOLVED_INACCURATE", "MAX_ITER_REACHED", "TIME_LIMIT_REACHED"
+        usable = [getattr(status, f"OSQP_{name}") for name in names]
         is_valid = solution.info.status_val in usable and np.isfinite(solution.x).all()
         self.y = solution.y if is_valid else np.empty(0)
         return solution.x if is_valid else None
@@ -869,27 +860,6 @@ class _InteriorPoint:
     def _both(self, v):
         """Values (k,) of the columns of A, followed by those of -A if there are pairs."""
         return np.concatenate([v, -v]) if self.pairs else v
-
-
-def _solve_dual(A, cost):
-    """Weights q (k,) and multipliers a (n,) of max sum a, 0 <= a <= cost, A a <= 1, by HiGHS.
-
-    That is the dual of LPBoost over k voters with the margins A (k, n).
-    """
-    from scipy.optimize import linprog
-
-    names = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
-    bounds = np.column_stack([np.zeros(cost.size), cost])
-    solution = linprog(
-        -np.ones(cost.size), A, np.ones(len(A)), bounds=bounds, method="highs",
-        options=dict.fromkeys(names, HIGHS_TOL),
-    )  # fmt: skip
-    if solution.x is None:
-        raise RuntimeError(
-            "LPBoost: scipy's linprog found no solution of the master problem, status "
-            f"{solution.status} ({solution.message}); scale C or the weights"
-        )
-    return -solution.ineqlin.marginals, solution.x
 
 
 # -- voters ---------------------------------------------------------------------------------------
@@ -1748,8 +1718,7 @@ class _Vote(_Nested):
                     on_threads = import_module(".rows.stumps", __package__).ThreadStumps
                     return on_threads(X, y, weight, self.n_thresholds, threads)
             return _Stumps(X, y, weight, self.n_thresholds)
-        is_named = isinstance(self.gamma, str)
-        self.gamma_ = float(scale_gamma(X, weight) if is_named else self.gamma)
+        self.gamma_ = float(scale_gamma(X, weight) if self.gamma == "scale" else self.gamma)
         return _Outputs(_kernel_outputs(X, X, self.gamma_, self.voters), y, weight, centres=X)
 
     def _check_pool(self, pool):
@@ -2254,12 +2223,24 @@ class _LinearProgram:
         self.best, self.dual = cost, -np.inf
 
     def add(self, new):
-        """Choose these voters, too, and solve; returns the edges of all voters."""
+        """Choose these voters, too, and solve max sum a, 0 <= a <= cost, A a <= 1 by HiGHS, the
+        dual program of the chosen voters with margins A (k, n). Returns the edges of all voters."""
+        from scipy.optimize import linprog
+
         self.A = np.vstack([self.A, _columns(self.pool, new)])
         self.chosen = np.concatenate([self.chosen, new])
-        q, a = _solve_dual(self.A, self.cost)
-        self.q = np.maximum(q, 0.0)
-        return self.price(np.clip(a, 0.0, self.cost))
+        k, n = self.A.shape
+        bounds = np.column_stack([np.zeros(n), self.cost])
+        names = "primal_feasibility_tolerance", "dual_feasibility_tolerance"
+        options = dict.fromkeys(names, HIGHS_TOL) | {"presolve": False}
+        solution = linprog(-np.ones(n), self.A, np.ones(k), bounds=bounds, options=options)
+        if solution.x is None:
+            raise RuntimeError(
+                "LPBoost: scipy's linprog found no solution of the master problem, status "
+                f"{solution.status} ({solution.message}); scale C or the weights"
+            )
+        self.q = np.maximum(-solution.ineqlin.marginals, 0.0)
+        return self.price(np.clip(solution.x, 0.0, self.cost))
 
     def price(self, a):
         """Edges of all voters; stores a (n,) if its dual value is the largest so far."""
@@ -2422,9 +2403,7 @@ if __name__ == "__main__":
     labels = np.repeat(["left", "right"], 200)
     for model in (CqBoost(), MinCq(), MDBoost(), LPBoost(C=0.01), CGBoost(C=0.01)):
         model.fit(blobs, labels)
-        print(
-            f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
-            f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
-            f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}"
-        )
+        print(f"{model!r}: {model.n_columns_} of {model.n_voters_} voters, objective "
+              f"{model.objective_:.6f}, gap {model.residual_:.1e}, accuracy "
+              f"{model.score(blobs, labels):.3f}, C-bound {model.c_bound():.3f}")  # fmt: skip
         assert model.residual_ <= model.tol

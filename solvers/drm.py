@@ -1700,12 +1700,10 @@ class DRM(_Estimator):
             elif self.kernel == "poly":
                 diag = (self.gamma_ * diag + self.coef0) ** self.degree
                 size = max(size, float(diag.max()))
-        if not size < KERNEL_LIMIT:
-            raise ValueError(
-                f"{type(self).__name__}: X is too large for kernel={self.kernel!r}: squared "
-                f"lengths or kernel values reach {size:.3g}, and products of two of them must be "
-                "finite; scale X" + (" or lower gamma" * (self.kernel in ("rbf", "poly")))
-            )
+        text = f"X is too large for kernel={self.kernel!r}: squared lengths or kernel values reach "
+        text += f"{size:.3g}, and products of two of them must be finite; scale X"
+        text += " or lower gamma" * (self.kernel in ("rbf", "poly"))
+        self._require(size < KERNEL_LIMIT, text)
         return diag + 1.0
 
     def _check_kernel(self, X):
@@ -1714,21 +1712,16 @@ class DRM(_Estimator):
         if self.kernel != "precomputed":
             return X, 0.0
         n = len(X)
-        if X.shape != (n, n):
-            raise ValueError(
-                f"{type(self).__name__}: kernel='precomputed' needs a square kernel matrix of the "
-                f"training rows, got shape {X.shape}"
-            )
+        text = "kernel='precomputed' needs a square kernel matrix of the training rows"
+        self._require(X.shape == (n, n), f"{text}, got shape {X.shape}")
         length = np.sqrt(abs(X.diagonal()))
         size = np.maximum(abs(X), abs(X.T)) + np.outer(length, length)
         excess = abs(X - X.T) - ASYMMETRY * size
         if excess.max() > 0:
             i, j = np.unravel_index(excess.argmax(), excess.shape)
-            raise ValueError(
-                f"{type(self).__name__}: the kernel matrix must be symmetric, but K[{i}, {j}] = "
-                f"{X[i, j]:.9g} and K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is "
-                "rounding"
-            )
+            text = f"the kernel matrix must be symmetric, but K[{i}, {j}] = {X[i, j]:.9g} and "
+            text += f"K[{j}, {i}] = {X[j, i]:.9g}; pass (K + K.T) / 2 if that is rounding"
+            self._require(False, text)
         X = 0.5 * (X + X.T)
         shift = _psd_shift(X + 1.0)
         return X + shift * np.eye(n) if shift else X, shift

@@ -12,7 +12,7 @@ import datasets
 from solvers import exrm
 from solvers.exrm import PSVM, ConvergenceWarning, ExRM
 from tests.conftest import blobs, naive_bootstrap, naive_counts
-from tests.hard_exrm import check, make, problems
+from tests.hard_exrm import check, clarabel, exact_objective, make, problems
 
 pytestmark = pytest.mark.bounds
 TIGHT = 1e-10
@@ -98,22 +98,6 @@ def random_problem(seed):
     return X, y, weight, naive_counts(weight, n, T, params["sampling"], seed), params
 
 
-def clarabel_optimum(X, y, counts, lam, p, beta):
-    """Objective of Clarabel's solution, evaluated by naive_objective."""
-    cp = pytest.importorskip("cvxpy")
-    (n, d), T = X.shape, counts.shape[0]
-    W, b = cp.Variable((d, T)), cp.Variable((1, T))
-    slack = cp.pos(1 - cp.multiply(y[:, None], X @ W + np.ones((n, 1)) @ b))
-    loss = cp.sum(cp.multiply(counts.T, slack if p == 1 else cp.power(slack, p)))
-    reg = 0.5 * cp.sum_squares(cp.sum(cp.abs(W), axis=1) + beta)
-    with warnings.catch_warnings():  # "may be inaccurate": it only serves as an upper bound then
-        warnings.simplefilter("ignore")
-        cp.Problem(cp.Minimize(reg + lam * loss)).solve(
-            solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10, max_iter=200
-        )
-    return naive_objective(X, y, counts, lam, p, beta, W.value, b.value[0])
-
-
 def wdbc_150():
     """150 rows of wdbc, standardised, benign = +1: the setting of the figures in the README."""
     data = datasets.load("wdbc", positive="B")
@@ -134,7 +118,8 @@ def test_matches_clarabel(seed):
     model = ExRM(**params).fit(X, y, weight)
     problem = X, y, counts, params["lam"], params["p"], params["beta"]
     mine = naive_objective(*problem, model.coef_.T, model.intercept_)
-    reference = clarabel_optimum(*problem)
+    W, b = clarabel(X, y, counts, model.set_params(sampling="bootstrap"))  # The coupled problem.
+    reference = naive_objective(*problem, W.T, b)
     assert_allclose(model.objective_, mine, rtol=1e-9)
     assert mine <= reference * (1 + 1e-6)
     assert model.converged_ and model.residual_ <= model.tol
@@ -197,6 +182,7 @@ def test_certificate_is_the_dual_value():
     assert_allclose(alpha @ y, 0, atol=1e-7 * alpha.sum())  # the bias is exact
     gap = 1.0 - dual_of(X, y, lam * counts, 2, beta, alpha) / model.objective_
     assert_allclose(model.residual_, gap, atol=1e-8)
+    assert np.ptp(model.coef_, axis=0).max() > 0.01  # members with samples of their own differ
 
 
 @pytest.mark.parametrize("levels", and_uncompiled([2, 3], (2,)))
@@ -217,22 +203,12 @@ def test_nested_samples_reach_the_optimum(p, levels, monkeypatch):
     assert_allclose(many.coef_, few.coef_, atol=1e-4)
 
 
-@pytest.mark.uncompiled
-def test_more_features_than_rows():
-    X, y = blobs(30, 200)
-    wide = PSVM(tol=TIGHT).fit(X, y)
-    direct = ExRM(n_estimators=1, beta=1e-12, tol=1e-8).fit(X, y)  # beta > 0 takes the other path
-    assert_allclose(wide.objective_, direct.objective_, rtol=1e-6)
-    assert_allclose(wide.coef_, direct.coef_, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", [*problems()[::8], "weights/14", "weights/17"])
 def test_hard_problems(name):
-    """Every eighth of the grid that `python -m tests.hard_exrm` runs in full, and the two whose
-    weights span 24 orders of magnitude: they may end with a warning."""
+    """Every eighth of the grid that `python -m tests.hard_exrm` runs in full, and the two that
+    Newton's second tries rescue."""
     record = check(name)
-    assert record.honest, record
-    assert record.converged or name in ("weights/14", "weights/17"), record
+    assert record.honest and record.converged, record
 
 
 @pytest.mark.uncompiled
@@ -250,44 +226,15 @@ def test_interior_point_method_needs_no_other(name, T):
 
 
 # -- certificates ---------------------------------------------------------------------------------
-def long_objective(X, y, lam, p, W, b):
-    """naive_objective in long double, without beta; W is (T, d)."""
-    X, W, b = (np.asarray(a, np.longdouble) for a in (X, W, b))
-    slack = np.maximum(1 - y * (W @ X.T + b[:, None]), 0)
-    return float((np.abs(W).sum(0) ** 2).sum() / 2 + lam * (slack ** np.longdouble(p)).sum())
-
-
-def assert_exact_objective(model, X, y):
-    true = long_objective(X, y, model.lam, model.p, model.coef_, model.intercept_)
-    assert_allclose(model.objective_, true, rtol=1e-9)
-    assert model.converged_
-
-
 @pytest.mark.parametrize(("scale", "lam"), [(1e4, 1e4), (1e6, 1.0), (1e-6, 1e6)])
 @pytest.mark.parametrize("p", [1, 2])
 def test_objective_is_that_of_the_coefficients(scale, lam, p):
     """Margins that are only ever updated drift away on such scales."""
     X, y = blobs(120, 8)
-    assert_exact_objective(PSVM(p=p, lam=lam, tol=1e-9).fit(X * scale, y), X * scale, y)
-
-
-@pytest.mark.parametrize("name", ["liver", "pima", "promoter"])
-def test_raw_data_with_a_large_lam(name):
-    data = datasets.load(name)
-    y = np.where(data.y == 1, 1, -1)
-    assert_exact_objective(PSVM(lam=1e6, tol=1e-9).fit(data.X, y), data.X, y)
-
-
-def test_residual_is_relative_to_a_small_objective():
-    """lam = 1e-9: the objective is 1e-7, not less than a gap of tol."""
-    data = datasets.load("wdbc")
-    model = PSVM(p=1, lam=1e-9).fit(data.X, data.y)
-    y = np.where(data.y == 1, 1, -1)
-    counts = np.ones((1, len(y)))
-    zero = naive_objective(data.X, y, counts, 1e-9, 1, 0.0, np.zeros((30, 1)), [-1.0])
-    assert model.converged_ and model.objective_ < 0.97 * zero
-    tight = PSVM(p=1, lam=1e-9, tol=1e-9).fit(data.X, data.y)
-    assert model.objective_ <= tight.objective_ * (1 + 1e-6)
+    model = PSVM(p=p, lam=lam, tol=1e-9).fit(X * scale, y)
+    true = exact_objective(X * scale, y, np.ones(120), model, model.coef_, model.intercept_)
+    assert_allclose(model.objective_, float(true), rtol=1e-9)
+    assert model.converged_
 
 
 @pytest.mark.uncompiled
@@ -332,7 +279,7 @@ def test_certificate_counts_lost_digits():
     # an offset of 1e9 leaves no more than seven digits of the outputs
     far, shifted = problem._replace(X=X + 1e9), b - W.sum() * 1e9
     objective, residual = exrm._certificate(far, W, shifted, value, 1e-6)
-    true = long_objective(far.X, y, 1.0, 2, W, shifted)
+    true = float(exact_objective(far.X, y, np.ones(60), PSVM(lam=1.0), W, shifted))
     assert_allclose(objective, true, rtol=1e-11)
     assert residual >= 0.999 * abs(true - value) / true  # long double has no more digits here
 
@@ -393,16 +340,6 @@ def test_offset_changes_nothing_but_the_bias():
         assert model.fit(X + 1e6, y).converged_
 
 
-@pytest.mark.parametrize("params", [{"sampling": "bootstrap"}, {"beta": 0.5}, {}])
-@pytest.mark.parametrize("p", [1, 2])
-def test_columns_of_very_different_scale(params, p):
-    rng = np.random.default_rng(4)
-    X, y = blobs(150, 8)
-    model = ExRM(n_estimators=4, p=p, random_state=0, **params)
-    model.fit(X * 10 ** rng.uniform(-6, 6, size=8), y)
-    assert model.converged_ and model.n_iter_ < 250
-
-
 @pytest.mark.parametrize("shape", [(40, 500, 4), (30, 35, 5), (100, 120, 10), (12, 900, 2)])
 @pytest.mark.parametrize("p", [1, 2])
 def test_more_columns_than_rows_take_few_iterations(shape, p):
@@ -419,8 +356,6 @@ def test_unscaled_data_end_soon():
     X, y = 1e20 * rng.normal(size=(40, 70)), np.arange(40) % 2
     model = ExRM(sampling="bootstrap", random_state=0).fit(X, y)
     assert model.converged_ and model.n_iter_ < 100
-    with pytest.warns(ConvergenceWarning, match="raise max_iter=2"):
-        assert ExRM(sampling="bootstrap", random_state=0, max_iter=2).fit(X, y).n_iter_ == 2
 
 
 @pytest.mark.parametrize("params", [{}, {"p": 1}, {"sampling": "bootstrap"}, {"beta": 1.0}])
@@ -469,13 +404,6 @@ def test_max_iter_and_callback_cover_the_samples():
 
 
 # -- the stages, each on its own ------------------------------------------------------------------
-@pytest.mark.uncompiled
-def test_needs_centring():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    assert not exrm._needs_centring(X) and not exrm._needs_centring(X + 50)
-    assert exrm._needs_centring(X + [0, 0, 500]) and exrm._needs_centring(X - [0, 500, 0])
-
-
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
 def test_best_bias_is_a_minimum(p):
@@ -728,23 +656,6 @@ def test_fact_2_equal_samples_give_one_machine(p, beta):
     assert_allclose(W.mean(axis=0), many.ensemble_coef_, atol=1e-3)
 
 
-def test_fact_3_bootstrap_members_differ():
-    """Pairwise disagreement on test rows: sonar 22 %, german 20 %, heart 10 %, australian 8 %."""
-    for name, expected in (("sonar", 22), ("german-numer", 20), ("heart", 10), ("australian", 8)):
-        data = datasets.load(name)
-        shares = []
-        for trial, (train, test) in enumerate(datasets.splits(data.y, trials=10, train=150)):
-            scale = datasets.Preprocess("minmax").fit(data.X[train])
-            model = ExRM(sampling="bootstrap", random_state=trial)
-            model.fit(scale.transform(data.X[train]), data.y[train])
-            sign = model.votes(scale.transform(data.X[test])) >= 0
-            i, j = np.triu_indices(10, 1)
-            shares.append(100 * (sign[:, i] != sign[:, j]).mean())
-            if name == "sonar":
-                assert 0.3 < (model.coef_ == 0).mean() < 0.6
-        assert abs(np.mean(shares) - expected) < 3
-
-
 @pytest.mark.uncompiled
 @pytest.mark.parametrize(
     ("T", "p", "shape"), [(1, 2, (50, 4)), (3, 2, (50, 4)), (4, 1, (50, 4)), (2, 2, (12, 40))]
@@ -934,17 +845,6 @@ def test_wide_separable_data_and_a_large_lam(p):
     assert model.converged_ and model.n_iter_ < 100
     margin = 1 / np.linalg.norm(model.coef_)
     assert_allclose(margin, 1 / np.linalg.norm(PSVM(p=1, lam=1e5).fit(X, y).coef_), rtol=0.02)
-
-
-def test_separable_bootstrap_with_a_large_lam_and_bad_scales():
-    """Few rows a feature, columns from 0.01 to 100: without stages, far more iterations."""
-    rng = np.random.default_rng(333)
-    X = rng.normal(size=(123, 55)) * 10 ** rng.uniform(-2, 2, size=55)
-    y = X @ (rng.normal(size=55) / X.std(axis=0)) > 0
-    params = {"n_estimators": 5, "lam": 2000.0, "sampling": "bootstrap", "random_state": 0}
-    for p in (1, 2):
-        model = ExRM(p=p, **params, max_iter=100).fit(X, y)
-        assert model.converged_
 
 
 @pytest.mark.uncompiled
