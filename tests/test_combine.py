@@ -1168,7 +1168,7 @@ def test_outputs_of_the_wrong_shape_are_refused():
     wide, narrow = Fixed([], list("abc")), Fixed([], ["a", "c"])
     wide.predict_proba = lambda X: np.full((len(X), 2), 0.5)
     narrow.decision_function = lambda X: np.zeros(len(X))
-    with pytest.raises(ValueError, match=r"gives probabilities of shape \(20, 2\), not one a"):
+    with pytest.raises(ValueError, match=r"gives probabilities of shape \(20, 2\), not one per"):
         Voting([wide], how="soft", prefit=True).fit(X, y)
     with pytest.raises(ValueError, match="member Fixed does not know all classes of y"):
         Voting([narrow], how="average", prefit=True).fit(X, y)

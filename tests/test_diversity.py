@@ -357,7 +357,7 @@ def test_errors():
     for bad in (votes[:, 0], votes[:0], votes[:, :0], votes * 1j):
         with pytest.raises(ValueError, match="votes must be a matrix of numbers or labels.*shape"):
             pairwise(bad)
-    with pytest.raises(ValueError, match="votes must be a matrix of numbers, one column a member"):
+    with pytest.raises(ValueError, match="must be a matrix of numbers, one column per member"):
         ambiguity(np.full((3, 2), "a"), None, y[:3])
     with pytest.raises(ValueError, match="y must hold numbers, got dtype <U1"):
         ambiguity(votes, None, np.full(60, "a"))
@@ -371,7 +371,7 @@ def test_errors():
         pairwise(votes, y[1:])
     with pytest.raises(ValueError, match=r"pass y == model.classes_\[1\]"):
         double_fault(votes, np.arange(60) % 3)
-    with pytest.raises(ValueError, match=r"weights must have shape \(6,\), one a member, got \(5"):
+    with pytest.raises(ValueError, match=r"must have shape \(6,\), one per member, got \(5"):
         margins(votes, np.ones(5), y)
     for weights in (-np.ones(6), np.zeros(6), np.full(6, np.nan)):
         with pytest.raises(ValueError, match="finite, >= 0 and not all 0"):
@@ -380,7 +380,7 @@ def test_errors():
         ambiguity(votes, None, y[1:])
     with pytest.raises(ValueError, match="same rows"):
         error_covariance([votes, votes[1:]], y)
-    with pytest.raises(ValueError, match="one array a run"):
+    with pytest.raises(ValueError, match="one array per run"):
         error_covariance([votes, votes], y, [np.ones(6)])
 
 
