@@ -1,8 +1,6 @@
 """Tests for solvers/diversity.py."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,7 +59,9 @@ def table(seed, n=60, T=6):
     """Votes of members of differing skill, labels -1/+1."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
-    return y[:, None] * np.where(rng.random((n, T)) < rng.random(T), -1.0, 1.0), y
+    votes = y[:, None] * np.where(rng.random((n, T)) < rng.random(T), -1.0, 1.0)
+    votes.flags.writeable = False
+    return votes, y
 
 
 # -- correct --------------------------------------------------------------------------------------
@@ -339,17 +339,6 @@ def test_numbers_too_large_to_square_are_refused():
             call()
 
 
-def test_forms_of_input():
-    votes, y = table(5)
-    votes.flags.writeable = False
-    found = pairwise(votes, y)
-    margins(votes, None, y)
-    for form in (votes.astype(np.int8), votes.astype("f4"), votes.tolist(), (votes > 0) - 0.5):
-        for labels in (y, y > 0, (y > 0).astype(int), y.tolist()):
-            for name, values in pairwise(form, labels).items():
-                assert_array_equal(values, found[name])
-
-
 @pytest.mark.bounds
 @pytest.mark.uncompiled
 def test_errors():
@@ -415,27 +404,9 @@ def test_kappa_error_figure(tmp_path, monkeypatch):
     for points, dots, cross in zip(clouds.values(), drawn[:2], drawn[2:], strict=True):
         assert_array_equal(dots, np.column_stack(points))
         assert_allclose(cross, [np.mean(points, axis=1)])
-    colours = [part.get_facecolor()[0, :3].tolist() for part in axes.collections]
-    assert colours[:2] == colours[2:] and colours[0] != colours[1]
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["few, 1 pair", f"more, {len(clouds['more'][0])} pairs"]
-    for kind in ("png", "pdf", "svg"):
-        figure.savefig(tmp_path / f"figure.{kind}")
+    figure.savefig(tmp_path / "figure.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
     with pytest.raises(ImportError, match="needs matplotlib: pip install matplotlib"):
         kappa_error_figure(clouds, "on a table")
-
-
-def test_file_works_alone(tmp_path):
-    """It needs no more than NumPy, and no estimator: the contract's tests do not cover it."""
-    copy = tmp_path / "diversity.py"
-    copy.write_bytes(Path(diversity.__file__).read_bytes())
-    text = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import diversity\n"
-        "assert not {'numba', 'sklearn', 'scipy', 'matplotlib', 'solvers'} & set(sys.modules)"
-    )
-    for command in ([str(copy)], ["-c", text]):
-        done = subprocess.run(
-            [sys.executable, "-I", *command], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
