@@ -47,8 +47,6 @@ def run(jobs=1, folder=None):
 
 
 # -- figures ---------------------------------------------------------------------------------------
-
-
 def test_departure_is_in_corrected_standard_errors():
     records = [{"test_error": e, "train_rows": 150, "test_rows": 58} for e in (0.2, 0.25, 0.27)]
     values = np.array([20.0, 25.0, 27.0])
@@ -64,8 +62,6 @@ def test_departure_is_in_corrected_standard_errors():
 
 
 # -- running ---------------------------------------------------------------------------------------
-
-
 def test_page_has_its_fixed_form_and_stored_records_are_not_computed_again(
     target, tmp_path, monkeypatch
 ):
@@ -127,8 +123,6 @@ def test_quick_form_of_every_target(name):
 
 
 # -- the chapter -----------------------------------------------------------------------------------
-
-
 def test_tic_tac_toe_has_the_rows_of_uci():
     X, y = ensemble_chapter.tic_tac_toe()
     assert X.shape == (958, 27) and y.sum() == 626
