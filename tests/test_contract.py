@@ -86,9 +86,10 @@ def by_name(cls):
 
 
 KINDS = {"ExRM", "DRM", "CqBoost", "Bagging", "Voting"}  # One of each way to train and to vote.
-every = pytest.mark.parametrize("cls", estimators(), ids=by_name)
+CLASSIFIERS, REGRESSORS = estimators(), estimators("regressor")
+every = pytest.mark.parametrize("cls", CLASSIFIERS, ids=by_name)
 each_kind = pytest.mark.parametrize(
-    "cls", [cls for cls in estimators() if cls.__name__ in KINDS], ids=by_name
+    "cls", [cls for cls in CLASSIFIERS if cls.__name__ in KINDS], ids=by_name
 )
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
@@ -119,9 +120,12 @@ NOT_FOR = {  # Checks that are not meant for a method: why.
 }
 
 
-@pytest.mark.parametrize("cls", [*estimators(), *estimators("regressor")], ids=by_name)
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS], ids=by_name)
 def test_check_estimator(cls):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    from sklearn.base import is_classifier, is_regressor
+
+    assert (is_classifier(cls()), is_regressor(cls())) == (cls in CLASSIFIERS, cls in REGRESSORS)
     expected = NOT_FOR.get(cls.__name__, {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -340,41 +340,31 @@ def test_numbers_too_large_to_square_are_refused():
 
 
 @pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_errors():
     votes, y = table(6)
-    for bad in (votes[:, 0], votes[:0], votes[:, :0], votes * 1j):
-        with pytest.raises(ValueError, match="votes must be a matrix of numbers or labels.*shape"):
-            pairwise(bad)
-    with pytest.raises(ValueError, match="must be a matrix of numbers, one column per member"):
-        ambiguity(np.full((3, 2), "a"), None, y[:3])
-    with pytest.raises(ValueError, match="y must hold numbers, got dtype <U1"):
-        ambiguity(votes, None, np.full(60, "a"))
-    with pytest.raises(ValueError, match="y must hold numbers or texts, got dtype complex"):
-        pairwise(votes, y * 1j)
-    with pytest.raises(ValueError, match="y must be finite"):
-        ambiguity(votes, None, np.full(60, np.nan))
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        kappa(np.where(votes > 0, np.nan, 1.0))
-    with pytest.raises(ValueError, match=r"y must have shape \(60,\).*got \(59,\)"):
-        pairwise(votes, y[1:])
-    with pytest.raises(ValueError, match=r"pass y == model.classes_\[1\]"):
-        double_fault(votes, np.arange(60) % 3)
-    with pytest.raises(ValueError, match=r"must have shape \(6,\), one per member, got \(5"):
-        margins(votes, np.ones(5), y)
-    for weights in (-np.ones(6), np.zeros(6), np.full(6, np.nan)):
-        with pytest.raises(ValueError, match="finite, >= 0 and not all 0"):
-            ambiguity(votes, weights, y)
-    with pytest.raises(ValueError, match=r"y must have shape"):
-        ambiguity(votes, None, y[1:])
-    with pytest.raises(ValueError, match="same rows"):
-        error_covariance([votes, votes[1:]], y)
-    with pytest.raises(ValueError, match="one array per run"):
-        error_covariance([votes, votes], y, [np.ones(6)])
+    for call, words, *arguments in (
+        *((pairwise, "votes must be a matrix of numbers or labels.*shape", bad)
+          for bad in (votes[:, 0], votes[:0], votes[:, :0], votes * 1j)),
+        (ambiguity, "a matrix of numbers, one column per member", np.full((3, 2), "a"), None, y),
+        (ambiguity, "y must hold numbers, got dtype <U1", votes, None, np.full(60, "a")),
+        (pairwise, "y must hold numbers or texts, got dtype complex", votes, y * 1j),
+        (ambiguity, "y must be finite", votes, None, np.full(60, np.nan)),
+        (kappa, "NaN or infinity", np.where(votes > 0, np.nan, 1.0)),
+        (pairwise, r"y must have shape \(60,\).*got \(59,\)", votes, y[1:]),
+        (ambiguity, r"y must have shape", votes, None, y[1:]),
+        (double_fault, r"pass y == model.classes_\[1\]", votes, np.arange(60) % 3),
+        (margins, r"must have shape \(6,\), one per member, got \(5", votes, np.ones(5), y),
+        *((ambiguity, "finite, >= 0 and not all 0", votes, weights, y)
+          for weights in (-np.ones(6), np.zeros(6), np.full(6, np.nan))),
+        (error_covariance, "same rows", [votes, votes[1:]], y),
+        (error_covariance, "one array per run", [votes, votes], y, [np.ones(6)]),
+        (averages, "need two members, got one", votes[:, :1], y),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            call(*arguments)
 
 
 @pytest.mark.bounds
-@pytest.mark.uncompiled
 def test_averages():
     votes, y = table(7)
     T, weights = votes.shape[1], np.arange(1.0, votes.shape[1] + 1)
@@ -388,8 +378,6 @@ def test_averages():
     assert found.pop("member_error") == pytest.approx(wrong.mean())
     assert found == pytest.approx({key: np.mean([pair[key] for pair in pairs]) for key in found})
     assert set(found) == set(pairwise(votes, y))
-    with pytest.raises(ValueError, match="need two members, got one"):
-        averages(votes[:, :1], y)
 
 
 def test_kappa_error_figure(tmp_path, monkeypatch):

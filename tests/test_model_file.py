@@ -34,7 +34,7 @@ from solvers.gradient_boosting import GradientBoosting, GradientBoostingRegresso
 from solvers.model_file import load, save
 from solvers.multiclass import ECOC, OneVsRest
 from tests.conftest import read_arrays
-from tests.test_contract import ROOT, estimators, every, make, table, variants
+from tests.test_contract import CLASSIFIERS, ROOT, every, make, table, variants
 
 ODD = [None, True, -1, 0, 7, 1e9, 1e308, float("nan"), float("inf"), "", "x", "linear", [], {}]
 FEW = {"n_estimators": 3}
@@ -311,7 +311,7 @@ def _leaves(value, path):
 
 
 SMALL = dict.fromkeys(["AdaBoost", "AdaBoostNC", "Bagging", "GradientBoosting"], FEW)
-MUTATED = [make(cls, **SMALL.get(cls.__name__, {})) for cls in estimators()]
+MUTATED = [make(cls, **SMALL.get(cls.__name__, {})) for cls in CLASSIFIERS]
 
 
 @pytest.mark.bounds

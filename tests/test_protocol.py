@@ -18,9 +18,8 @@ from solvers.drm import DRM
 from solvers.exrm import COMMON_RULES, PSVM, ExRM, satisfies
 from solvers.gradient_boosting import GradientBoosting
 from solvers.multiclass import OneVsRest
-from tests.test_contract import by_name, estimators, every, make, table, variants
+from tests.test_contract import CLASSIFIERS, REGRESSORS, by_name, every, make, table, variants
 
-REGRESSORS = estimators("regressor")
 WITHOUT_PARTS = {"ExRM", "PSVM", "DRM", "NuSVM", "Calibrated"}  # No vote before the end of the fit.
 STOPPED = "the callback stopped it"
 DRAWN = {"AdaBoost", "AdaBoostNC", "Bagging", "DRM", "ExRM", "GradientBoosting"}  # They draw.
@@ -77,7 +76,7 @@ def test_nothing_of_an_earlier_fit_stays(model, name, change):
     assert vars(model).keys() == vars(plain).keys() and not hasattr(model, name)
 
 
-@pytest.mark.parametrize("cls", [*estimators(), *REGRESSORS], ids=by_name)
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS], ids=by_name)
 def test_the_callback_gets_the_model_so_far(cls, capsys):
     """Stopped there, also in a second fit, the model is what the callback saw, and equal to a fit
     of fewer members."""
@@ -238,7 +237,7 @@ def test_the_text_of_a_rule_is_the_rule(rule):
     assert not any(satisfies(value, rule) for value in bad)
 
 
-@pytest.mark.parametrize("cls", [*estimators(), *REGRESSORS], ids=by_name)
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS], ids=by_name)
 def test_defaults_satisfy_their_rules(cls):
     rules, satisfied = COMMON_RULES | cls._param_rules, sys.modules[cls.__module__].satisfies
     for name, parameter in inspect.signature(cls).parameters.items():
