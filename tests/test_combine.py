@@ -26,7 +26,6 @@ from solvers.combine import (
     _smoothed,
     _stack_numbers,
 )
-from solvers.diversity import ambiguity
 from solvers.exrm import PSVM
 from solvers.gradient_boosting import GradientBoostingRegressor
 from solvers.multiclass import ECOC, OneVsRest
@@ -83,14 +82,6 @@ class Silent:
 
     def predict(self, X):
         return self.classes_[np.abs(X[:, :1] - self.first).argmin(axis=1)]
-
-
-class Loud(Silent):
-    """A classifier with probabilities, whose fit returns nothing."""
-
-    def predict_proba(self, X):
-        p = np.exp(-np.abs(X[:, :1] - self.first))
-        return p / p.sum(axis=1, keepdims=True)
 
 
 def naive_isotonic(y, w):
@@ -733,20 +724,6 @@ def test_a_stack_is_no_worse_than_its_best_member():
         assert_allclose(trace[2], trace[1])  # the third brings nothing new
 
 
-@pytest.mark.parametrize("model", WAYS[:4], ids=repr)
-def test_an_average_decomposes_into_error_and_ambiguity(model):
-    """Theorem 2 of the chapter, on rows that the members do not know."""
-    X, y = numbers()
-    test, goals = numbers(seed=1)
-    model.fit(X, y)
-    found = ambiguity(model.votes(test), model.weights_, goals)
-    assert_allclose(found.ensemble, (model.predict(test) - goals) ** 2, rtol=1e-9, atol=1e-12)
-    assert_allclose(found.ensemble, found.members - found.ambiguity, rtol=1e-9, atol=1e-12)
-    squares = [np.mean((m.predict(test) - goals) ** 2) for m in model.estimators_]
-    assert found.members.mean() == pytest.approx(model.weights_ @ squares, rel=1e-12)
-    assert found.ambiguity.mean() > 0.01 or model.weights_.max() > 0.9
-
-
 def test_weights_of_rows_reach_the_regressors_of_every_fold():
     """Whole weights are repeated rows, in the folds, the weights and the final members."""
     X, y = numbers()
@@ -1050,15 +1027,6 @@ def test_members_are_copied_unless_they_are_fitted():
     assert clone(Calibrated(fitted, prefit=True)).base is fitted
     copies = clone(Voting([fitted]))
     assert copies.members[0] is not fitted and copies.members[0].lam == fitted.lam
-
-
-def test_weights_reach_the_members():
-    X, y = table(2)
-    weight = np.random.default_rng(0).integers(0, 3, 150).astype(float)
-    rows = np.repeat(np.arange(150), weight.astype(int))
-    one = Voting([PSVM(tol=1e-10)], how="average").fit(X, y, weight).decision_function(X)
-    two = Voting([PSVM(tol=1e-10)], how="average").fit(X[rows], y[rows]).decision_function(X)
-    assert_allclose(one, two, atol=1e-4)
 
 
 def test_missing_values_are_the_business_of_the_members():

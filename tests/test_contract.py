@@ -1,6 +1,5 @@
 """Promises that every estimator in solvers/ keeps; new files are covered by being there."""
 
-import importlib
 import inspect
 import os
 import re
@@ -8,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ def estimators(kind="classifier"):
     """All public classes of one kind: classifiers or regressors."""
     found = []
     for path in FILES:
-        module = importlib.import_module(f"solvers.{path.stem}")
+        module = import_module(f"solvers.{path.stem}")
         for name, value in vars(module).items():
             is_ours = inspect.isclass(value) and issubclass(value, module._Estimator)
             if is_ours and name[0] != "_" and value._estimator_type == kind:
@@ -92,6 +92,9 @@ each_kind = pytest.mark.parametrize(
     "cls", [cls for cls in CLASSIFIERS if cls.__name__ in KINDS], ids=by_name
 )
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each_compiled = pytest.mark.parametrize("module", [
+    module for path in FILES if hasattr(module := import_module(f"solvers.{path.stem}"), "njit")
+], ids=lambda module: module.__name__)  # fmt: skip
 
 
 def test_all_methods_are_listed():
@@ -312,11 +315,8 @@ def test_file_imports_little(path):
         assert not re.match(r"(from|import) (solvers|datasets|cli|perf|sklearn|\.)", line), line
 
 
-@each_file
-def test_kernels_work_without_a_cache(path, monkeypatch):
-    module = importlib.import_module(f"solvers.{path.stem}")
-    if not hasattr(module, "njit"):
-        pytest.skip("the file has no kernels")
+@each_compiled
+def test_kernels_work_without_a_cache(module, monkeypatch):
     real = module.njit
 
     def no_locator(cache=False, **options):
@@ -330,11 +330,8 @@ def test_kernels_work_without_a_cache(path, monkeypatch):
 
 @pytest.mark.bounds
 @pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") != "1", reason="bounds are not checked")
-@each_file
-def test_bounds_are_checked(path):
+@each_compiled
+def test_bounds_are_checked(module):
     """Guards the second run of the suite: a stale cache would check nothing."""
-    module = importlib.import_module(f"solvers.{path.stem}")
-    if not hasattr(module, "jit"):
-        pytest.skip("the file has no kernels")
     with pytest.raises(IndexError):
         module.jit(lambda x, i: x[i])(np.zeros(3), 5)
