@@ -123,6 +123,7 @@ def test_decode_matches_naive(how):
     rng = np.random.default_rng(0)
     for code in (exhaustive_code(4), one_vs_one_code(4), rng.choice([-1, 0, 1], (5, 9))):
         outputs = 2 * rng.normal(size=(40, code.shape[1]))
+        outputs[0], outputs[1, ::2], outputs[2, ::2] = 0.0, 0.0, -0.0  # zeros count as positive
         found, expected = decode(outputs, code, how), naive_decode(outputs, code, how)
         assert_array_equal(found.argmax(1), expected.argmax(1))
         shift = expected - (found if how == "hinge" else found / 2)
@@ -130,23 +131,11 @@ def test_decode_matches_naive(how):
 
 
 @pytest.mark.parametrize("how", ["hinge", "hamming"])
-def test_outputs_of_exactly_zero_are_positive_and_empty_words_are_last(how):
+def test_words_of_zeros_are_last(how):
     code = np.array([[1, 1], [-1, 1], [0, 0], [0, -1]], dtype=np.int8)
-    outputs = np.array([[0.0, 0.0], [-0.0, 0.5], [-5.0, -5.0]])
-    found = decode(outputs, code, how)
+    found = decode(np.array([[0.0, 0.0], [-5.0, -5.0]]), code, how)
     assert_array_equal(found[:, 2], -np.inf)
-    words = [0, 1, 3]
-    expected = naive_decode(outputs, code[words], how)
-    shift = expected - (found if how == "hinge" else found / 2)[:, words]
-    assert_allclose(shift, shift[0, 0], atol=1e-15)
-    assert found.argmax(axis=1)[:2].tolist() == [0, 0]
-
-
-def test_words_of_one_class_are_as_good_as_those_of_another():
-    """Losses are means over the columns that are not 0, so a long word has no handicap."""
-    code = np.array([[1, 1, 1, 1], [-1, 0, 0, 0]])
-    assert_array_equal(decode(np.full((1, 4), 0.2), code), [[-0.8, -1.2]])
-    assert_array_equal(decode(np.full((1, 4), 0.2), code, "hamming"), [[1.0, -1.0]])
+    assert np.isfinite(found[:, [0, 1, 3]]).all() and found[0].argmax() == 0
 
 
 # -- correct --------------------------------------------------------------------------------------
