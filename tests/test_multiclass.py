@@ -174,10 +174,8 @@ def test_one_vs_rest_matches_scikit_learn(K):
         assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-12)
         assert_array_equal(ours.predict(X), theirs.predict(X))
         assert hasattr(ours, "predict_proba") == hasattr(theirs, "predict_proba")
-    ours, theirs = (
-        c(LogisticRegression()).fit(X, y).predict_proba(X) for c in (OneVsRest, OneVsRestClassifier)
-    )
-    assert_allclose(ours, theirs, atol=1e-12)
+        if isinstance(base, LogisticRegression):
+            assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-12)
 
 
 def test_one_vs_one_matches_scikit_learn():
