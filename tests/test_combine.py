@@ -341,8 +341,9 @@ def test_weights_of_perfect_members_and_of_small_errors():
 
 
 # -- built-in members -----------------------------------------------------------------------------
-def test_bayes_matches_scikit_learn():
+def test_bayes_matches_scikit_learn(monkeypatch):
     bayes = pytest.importorskip("sklearn.naive_bayes")
+    monkeypatch.setattr(combine, "ROWS", 64)  # three chunks of rows
     X, y = table(3)
     weight = np.random.default_rng(0).random(150)
     X[:, 0] += 1e3 * X[:, 0].std()
