@@ -852,6 +852,13 @@ class _Linear(_BuiltInClassifier):
         return _as_vote(self._values(X))
 
 
+def _row_chunks(X):
+    """Yield slices of ROWS rows of X (n, d), their columns (d, ROWS) and space of that shape."""
+    for start in range(0, len(X), ROWS):
+        columns = X[start : start + ROWS].T.copy()
+        yield slice(start, start + ROWS), columns, np.empty_like(columns)
+
+
 class _Bayes(_BuiltInClassifier):
     """Gaussian naive Bayes: means, 1 / deviations, then the term that does not depend on x."""
 
@@ -866,15 +873,15 @@ class _Bayes(_BuiltInClassifier):
         # Means and variances by class, in the unit of the largest deviation: squares of small
         # numbers would be 0.
         fractions = w @ onehot
-        class_weights = (onehot * w[:, None]).T / fractions[:, None]
+        class_weights = np.multiply(onehot.T, w, order="C") / fractions[:, None]
         means = class_weights @ X
-        columns = X.T.copy()
-        variances = np.empty_like(means)
-        for k, v in enumerate(class_weights):
-            z = columns - means[k][:, None]
-            z /= unit
-            z *= z
-            variances[k] = z @ v
+        variances = np.zeros_like(means)
+        for rows, columns, z in _row_chunks(X):
+            for k, mean in enumerate(means):
+                np.subtract(columns, mean[:, None], out=z)
+                z /= unit
+                z *= z
+                variances[k] += z @ class_weights[k, rows]
         if self._pooled:
             variances[:] = fractions @ variances
         deviations = unit * np.sqrt(variances + floor)
@@ -884,14 +891,14 @@ class _Bayes(_BuiltInClassifier):
     def predict_proba(self, X):
         """Posterior probability of each class, (n, K)."""
         d = X.shape[1]
-        columns = X.T.copy()
         scores = np.empty((len(self.state_), len(X)))
         with np.errstate(over="ignore"):
-            for k, row in enumerate(self.state_[:, :, None]):
-                z = columns - row[:d]
-                z *= row[d:-1]
-                z *= z
-                scores[k] = row[-1] - 0.5 * z.sum(axis=0)
+            for rows, columns, z in _row_chunks(X):
+                for k, row in enumerate(self.state_[:, :, None]):
+                    np.subtract(columns, row[:d], out=z)
+                    z *= row[d:-1]
+                    z *= z
+                    scores[k, rows] = row[-1] - 0.5 * z.sum(axis=0)
         scores = np.maximum(scores, np.finfo(np.float64).min)  # Squares may overflow far away.
         p = np.exp(scores - scores.max(axis=0))
         return (p / p.sum(axis=0)).T
@@ -967,6 +974,13 @@ def _are_weights(v, *rules):
     return np.min(v) >= 0 and 0 < sum(map(float, v)) < MAX_ABS
 
 
+def _are_folds(v):
+    """True if this is a number of folds, or a list of pairs."""
+    if isinstance(v, (int, np.integer)):
+        return v >= 2
+    return not isinstance(v, str) and len(v) > 0 and all(len(pair) == 2 for pair in v)
+
+
 MEMBERS, OF_NUMBERS = (
     f"a list of {kind}s (objects with fit and predict), of pairs (name, {kind}) whose names differ "
     f"and have no '__' in them, or of {', '.join(names)}"
@@ -975,17 +989,15 @@ MEMBERS, OF_NUMBERS = (
 NUMBERS = f"None or finite numbers >= 0, not all 0, of a sum below {MAX_ABS:g}"
 WEIGHTS = f"{NUMBERS}, or one of 'log-odds', 'inverse-error'"
 WEIGHTS_OF_NUMBERS = f"{NUMBERS}, or one of 'inverse-error', 'covariance'"
+CV = "an integer >= 2 or a list of pairs (training rows, test rows)"
 RULE_TYPES |= {
     MEMBERS: lambda v: _are_members(v, BUILT_IN),
     OF_NUMBERS: lambda v: _are_members(v, REGRESSORS),
     WEIGHTS: lambda v: _are_weights(v, "log-odds", "inverse-error"),
     WEIGHTS_OF_NUMBERS: lambda v: _are_weights(v, "inverse-error", "covariance"),
-    "a list of pairs of training and test rows": lambda v: len(v) > 0,
+    CV: _are_folds,
 }
-COMMON = {
-    "cv": "an integer >= 2 or a list of pairs of training and test rows",
-    "prefit": "True or False",
-}
+COMMON = {"cv": CV, "prefit": "True or False"}
 
 
 # -- estimators -----------------------------------------------------------------------------------
@@ -1048,7 +1060,7 @@ class _Combined(_Nested):
         is_valid = not (self.prefit and any(isinstance(spec, str) for spec in specs))
         self._require(is_valid, "prefit=True needs fitted objects, not names")
         T, given = len(specs), 0 if weights is None or isinstance(weights, str) else len(weights)
-        self._require(given in (0, T), f"{T} members need as many weights: {given}")
+        self._require(given in (0, T), f"weights must have one entry per member ({T}), got {given}")
 
     @restore_on_failure
     def fit(self, X, y, sample_weight=None):
@@ -1176,7 +1188,7 @@ class _Combined(_Nested):
             self._require_of(member, False, f"has no predict_proba; {way_out}")
         columns = self._columns(member)
         own = np.asarray(member.predict_proba(X), dtype=np.float64)
-        text = f"gives probabilities of shape {own.shape}, not one a class"
+        text = f"gives probabilities of shape {own.shape}, not one per class"
         self._require_of(member, own.shape == (len(X), len(columns)), text)
         p = own
         if columns != list(range(self.classes_.size)):
@@ -1197,7 +1209,7 @@ class _Combined(_Nested):
         is_complete = self._columns(member) == list(range(K))
         self._require_of(member, is_complete, "does not know all classes of y")
         f = np.asarray(member.decision_function(X), dtype=np.float64)
-        text = f"gives outputs of shape {f.shape}, not one a class"
+        text = f"gives outputs of shape {f.shape}, not one per class"
         self._require_of(member, f.shape == ((len(X), K) if K > 2 else (len(X),)), text)
         self._require_bounded(member, f, "gives outputs from", "scale X: they")
         return f
@@ -1446,7 +1458,7 @@ class _CombinedRegressor(_Regressor, _Combined):
     def _member_output(self, member, X):
         """Prediction of a member, (n,)."""
         p = np.asarray(member.predict(X))
-        text = f"predicts {p.dtype} of shape {p.shape}, not one number a row; choose regressors"
+        text = f"predicts {p.dtype} of shape {p.shape}, not one number per row; choose regressors"
         self._require_of(member, p.shape == (len(X),) and p.dtype.kind in "biuf", text)
         p = p.astype(np.float64)
         self._require_bounded(member, p, "predicts", "scale X and y: predictions")

@@ -172,7 +172,7 @@ def _put_legend(figure):
 
 def exclusivity(coef, relaxed=False):
     """Features that two coefficient rows both use, (T, T); relaxed: sum of |u_j| |v_j|."""
-    coef = _matrix(coef, "coef", "one row of coefficients a member")
+    coef = _matrix(coef, "coef", "one row of coefficients per member")
     sizes = np.abs(coef) if relaxed else (coef != 0).astype(np.float64)
     return sizes @ sizes.T
 
@@ -191,7 +191,7 @@ def ambiguity(votes, weights, y):
 
     H is the mean of the votes with `weights` (None: equal ones). Votes and y are any numbers.
     """
-    votes = _matrix(votes, "votes", "one column a member")
+    votes = _matrix(votes, "votes", "one column per member")
     weights = _weights(weights, votes.shape[1])
     weights = weights / weights.sum()
     y = _column(y, len(votes), kinds="biuf").astype(np.float64)
@@ -224,7 +224,7 @@ def error_covariance(runs, y, weights=None):
         raise ValueError(f"runs must hold votes on the same rows, got {[len(v) for v in runs]}")
     weights = [None] * len(runs) if weights is None else list(weights)
     if len(weights) != len(runs):
-        raise ValueError(f"weights must hold one array a run: {len(weights)} for {len(runs)} runs")
+        raise ValueError(f"weights must hold one array per run ({len(runs)}), got {len(weights)}")
     reads = [_read(votes, y) for votes in runs]
     T = min(read.votes.shape[1] for read in reads)
 
@@ -326,7 +326,7 @@ class _Votes(NamedTuple):
 
 def _read(votes, y=None):
     """Votes and y, or None, as + and - by the rules at the top of the file."""
-    votes = _matrix(votes, "votes", "one column a member", kinds="biufUS")
+    votes = _matrix(votes, "votes", "one column per member", kinds="biufUS")
     labels = _two_labels(votes)
     text = votes.dtype.kind in "US"
     y = None if y is None else _column(y, len(votes))
@@ -462,7 +462,7 @@ def _weights(weights, T):
     """Weights (T,), ones for None, times a power of 2 against overflow of their sum."""
     weights = np.ones(T) if weights is None else np.asarray(weights, dtype=np.float64)
     if weights.shape != (T,):
-        raise ValueError(f"weights must have shape ({T},), one a member, got {weights.shape}")
+        raise ValueError(f"weights must have shape ({T},), one per member, got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("weights must be finite, >= 0 and not all 0")
     return np.ldexp(weights, -np.frexp(weights.max())[1])

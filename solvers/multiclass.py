@@ -664,7 +664,7 @@ class _Coded(_Nested):
             f = 2.0 * np.asarray(member.predict_proba(X))[:, 1] - 1.0
         else:
             f = 2.0 * np.asarray(member.predict(X)) - 1.0
-        text = f"{type(member).__name__} gives outputs of shape {f.shape}, not one a row"
+        text = f"{type(member).__name__} gives outputs of shape {f.shape}, not one per row"
         self._require(f.shape == (len(X),), text)
         return f
 

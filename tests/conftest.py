@@ -167,6 +167,14 @@ def damage(value, rng, stop=0.1):
     return changed
 
 
+def check_lists(page):
+    """Check that deviations are numbered and that rows of a table have equal numbers of cells."""
+    numbers = re.findall(r"^(\d+)\. \S", page.partition("## Deviations\n\n")[2], re.MULTILINE)
+    assert numbers and numbers == [str(k + 1) for k in range(len(numbers))]
+    for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
 def check_quick_page(name):
     """Run the quick form of a target; check the fixed form of its page, and that its tables and
     pictures are whole. Returns the page and the names of the pictures."""
@@ -182,11 +190,8 @@ def check_quick_page(name):
     assert places == sorted(places)
     told = page.partition("**Verdict.** ")[2].partition(":")[0]
     assert told in VERDICTS
-    numbers = re.findall(r"^(\d+)\. \S", page.partition("## Deviations")[2], re.MULTILINE)
-    assert numbers == [str(k + 1) for k in range(len(numbers))]
     assert max(len(line) for line in page.splitlines() if line[:1] not in "|!") <= 100
-    for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
-        assert len({line.count("|") for line in table.splitlines()}) == 1
+    check_lists(page)
     assert {*re.findall(r"!\[.+?\]\((.+?)\)", page)} == {*files}
     for drawn in files.values():
         texts = [part.text for part in ElementTree.fromstring(drawn).iter() if part.text]

@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solvers import multiclass
-from solvers.adaboost_nc import AdaBoost
 from solvers.combine import Calibrated
 from solvers.drm import NuSVM
 from solvers.exrm import PSVM
@@ -124,6 +123,7 @@ def test_decode_matches_naive(how):
     rng = np.random.default_rng(0)
     for code in (exhaustive_code(4), one_vs_one_code(4), rng.choice([-1, 0, 1], (5, 9))):
         outputs = 2 * rng.normal(size=(40, code.shape[1]))
+        outputs[0], outputs[1, ::2], outputs[2, ::2] = 0.0, 0.0, -0.0  # zeros count as positive
         found, expected = decode(outputs, code, how), naive_decode(outputs, code, how)
         assert_array_equal(found.argmax(1), expected.argmax(1))
         shift = expected - (found if how == "hinge" else found / 2)
@@ -131,23 +131,11 @@ def test_decode_matches_naive(how):
 
 
 @pytest.mark.parametrize("how", ["hinge", "hamming"])
-def test_outputs_of_exactly_zero_are_positive_and_empty_words_are_last(how):
+def test_words_of_zeros_are_last(how):
     code = np.array([[1, 1], [-1, 1], [0, 0], [0, -1]], dtype=np.int8)
-    outputs = np.array([[0.0, 0.0], [-0.0, 0.5], [-5.0, -5.0]])
-    found = decode(outputs, code, how)
+    found = decode(np.array([[0.0, 0.0], [-5.0, -5.0]]), code, how)
     assert_array_equal(found[:, 2], -np.inf)
-    words = [0, 1, 3]
-    expected = naive_decode(outputs, code[words], how)
-    shift = expected - (found if how == "hinge" else found / 2)[:, words]
-    assert_allclose(shift, shift[0, 0], atol=1e-15)
-    assert found.argmax(axis=1)[:2].tolist() == [0, 0]
-
-
-def test_words_of_one_class_are_as_good_as_those_of_another():
-    """Losses are means over the columns that are not 0, so a long word has no handicap."""
-    code = np.array([[1, 1, 1, 1], [-1, 0, 0, 0]])
-    assert_array_equal(decode(np.full((1, 4), 0.2), code), [[-0.8, -1.2]])
-    assert_array_equal(decode(np.full((1, 4), 0.2), code, "hamming"), [[1.0, -1.0]])
+    assert np.isfinite(found[:, [0, 1, 3]]).all() and found[0].argmax() == 0
 
 
 # -- correct --------------------------------------------------------------------------------------
@@ -186,10 +174,8 @@ def test_one_vs_rest_matches_scikit_learn(K):
         assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-12)
         assert_array_equal(ours.predict(X), theirs.predict(X))
         assert hasattr(ours, "predict_proba") == hasattr(theirs, "predict_proba")
-    ours, theirs = (
-        c(LogisticRegression()).fit(X, y).predict_proba(X) for c in (OneVsRest, OneVsRestClassifier)
-    )
-    assert_allclose(ours, theirs, atol=1e-12)
+        if isinstance(base, LogisticRegression):
+            assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-12)
 
 
 def test_one_vs_one_matches_scikit_learn():
@@ -264,22 +250,20 @@ def test_two_classes_are_one_classifier():
     assert_allclose(turned.decision_function(X), alone.decision_function(X), atol=1e-4)
 
 
-def test_weights_and_missing_values_reach_the_base():
+def test_weights_reach_the_base():
     X, y = table(3)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    balanced = weight.sum() / 3 / (weight @ (y[:, None] == list("abc")))
     for make in (OneVsRest, lambda base: ECOC(base, code="one-vs-one")):
         weighted = make(PSVM(tol=1e-10)).fit(X, y, weight).decision_function(X)
+        for given, factors in (({"b": 3.0}, [1.0, 3.0, 1.0]), ("balanced", balanced)):
+            model = make(PSVM()).set_params(class_weight=given).fit(X, y, weight)
+            product = weight * np.array(factors)[np.searchsorted(list("abc"), y)]
+            plain = make(PSVM()).fit(X, y, product).decision_function(X)
+            assert_allclose(model.decision_function(X), plain, atol=1e-9)
         rows = np.repeat(np.arange(len(y)), weight.astype(int))
         repeated = make(PSVM(tol=1e-10)).fit(X[rows], y[rows]).decision_function(X)
         assert_allclose(weighted, repeated, atol=1e-4)
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    X[::7, 2] = np.nan
-    tree = ensemble.HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=2)
-    assert OneVsRest(tree).fit(X, y).score(X, y) > 0.8
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        OneVsRest().fit(X, y)
-    with pytest.raises(ValueError, match="OneVsRest: X contains NaN"):
-        OneVsRest(PSVM()).fit(X, y)
 
 
 # -- zeros, extremes ------------------------------------------------------------------------------
@@ -317,8 +301,11 @@ def test_any_scale_of_data_and_weights(model, K):
             model.fit(1e-200 * X, y).predict(1e149 * X)
 
 
-def test_constant_columns_count_for_nothing():
+def test_constant_columns_count_for_nothing_and_columns_may_outnumber_rows():
     """0.1 is no mean of itself in floating point."""
+    wide, few = np.random.default_rng(0).normal(size=(12, 30)), np.arange(12) % 3
+    for model in (OneVsRest(), ECOC(code="one-vs-one")):
+        assert model.fit(wide, few).score(wide, few) == 1.0 and model.converged_
     X, y = table(3)
     X = np.column_stack([X, np.full(160, 0.1), np.full(160, 1e30)])
     model = OneVsRest().fit(X, y)
@@ -350,29 +337,11 @@ def test_outputs_that_are_no_numbers_are_refused(bad):
         OneVsRest(Told(says)).fit(X, y).predict(X)
     with pytest.raises(ValueError, match=r"OneVsRest: Told gives outputs of shape \(9, 2\), not"):
         OneVsRest(Told(np.zeros((9, 2)))).fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="Told takes no sample_weight in fit"):
+        OneVsRest(Told(np.ones(9)), class_weight="balanced").fit(X, y)
 
 
 # -- classes, callbacks, members ------------------------------------------------------------------
-@pytest.mark.parametrize("model", [
-    OneVsRest(), OneVsRest(PSVM(tol=1e-10)), ECOC(code="one-vs-one"), ECOC(PSVM(tol=1e-10)),
-])  # fmt: skip
-def test_class_weights_are_weights_of_rows(model):
-    X, y = table(3)
-    y[:40] = "a"
-    if "random_state" in model.get_params():
-        model.set_params(random_state=0)
-    plain = model.fit(X, y).decision_function(X)
-    for given, factor in (
-        ({"b": 3.0}, {"a": 1.0, "b": 3.0, "c": 1.0}),
-        ("balanced", {c: 160 / (3 * (y == c).sum()) for c in "abc"}),
-    ):
-        expected = copy.deepcopy(model).set_params(class_weight=None)
-        expected = expected.fit(X, y, [factor[c] for c in y]).decision_function(X)
-        found = copy.deepcopy(model).set_params(class_weight=given).fit(X, y).decision_function(X)
-        assert_allclose(found, expected, atol=1e-9)
-        assert abs(found - plain).max() > 1e-3
-
-
 def test_callback_sees_the_classifiers_so_far():
     X, y = table(4)
     for base in ("linear", PSVM()):
@@ -396,17 +365,9 @@ def test_callback_sees_the_classifiers_so_far():
                     known = np.flatnonzero(model.code_[:, :t].any(axis=1))
                     expected = naive_decode(votes, model.code_[known, :t], "hinge")
                     assert_array_equal(labels, model.classes_[known[expected.argmax(axis=1)]])
-
-
-def test_weights_for_a_base_that_takes_none():
-    X, y = table(3, n=9)
-    assert OneVsRest(Told(np.ones(9))).fit(X, y).predict(X).tolist() == ["a"] * 9
-    for model, weight in (
-        (OneVsRest(Told(np.ones(9))), np.ones(9)),
-        (OneVsRest(Told(np.ones(9)), class_weight="balanced"), None),
-    ):
-        with pytest.raises(ValueError, match="Told takes no sample_weight in fit"):
-            model.fit(X, y, weight)
+            model.set_params(callback=lambda model, iteration, info: iteration == 2).fit(X, y)
+            assert not model.converged_ and model.votes(X).shape == (160, 2)
+            assert isinstance(model, OneVsRest) or model.code_.shape == (4, 2)
 
 
 def test_a_regressor_may_be_the_base():
@@ -426,80 +387,57 @@ def test_probabilities():
     assert_allclose(two.predict_proba(X), Calibrated().fit(X, y == "a").predict_proba(X))
     nothing = OneVsRest(Told(np.tile([1.0, 0.0], (160, 1)), "predict_proba")).fit(X, y)
     assert_allclose(nothing.predict_proba(X), 1 / 3)
-    svm = pytest.importorskip("sklearn.svm").LinearSVC()
-    for without in (OneVsRest(svm), OneVsRest()):
+    for without in (OneVsRest(PSVM()), OneVsRest()):
         assert not hasattr(without, "predict_proba")
-
-    class Late(Told):  # shows after fit whether it has probabilities
-        def fit(self, X, y):
-            super().fit(X, y)
-            self.predict_proba = lambda X: np.tile([0.5, 0.5], (len(X), 1))
-
-    assert hasattr(OneVsRest(Late(np.ones(160))).fit(X, y), "predict_proba")
-
-
-def test_the_tag_for_missing_values_is_that_of_the_base():
-    trees = pytest.importorskip("sklearn.tree")
-    from sklearn.linear_model import LogisticRegression
-
-    for base, takes in (
-        (trees.DecisionTreeClassifier(), True), (LogisticRegression(), False), ("linear", False),
-        (AdaBoost(), True), (PSVM(), False), (Calibrated(AdaBoost()), True),
-    ):  # fmt: skip
-        for model in (OneVsRest(base), ECOC(base)):
-            assert model.__sklearn_tags__().input_tags.allow_nan == takes
+    late = OneVsRest(PSVM()).fit(X, y)
+    for member in late.estimators_:  # Members may have probabilities after fit only.
+        member.predict_proba = lambda X: np.tile([0.5, 0.5], (len(X), 1))
+    assert hasattr(late, "predict_proba")
 
 
 def test_seeds_of_all_kinds():
     X, y = table(6, n=60)
-    codes = [ECOC(n_columns=8, random_state=seed).fit(X, y).code_ for seed in (
-        3, np.int64(3), np.random.RandomState(0), np.random.RandomState(0),
-        np.random.default_rng(0), np.random.default_rng(0),
-    )]  # fmt: skip
-    for one, two in (codes[:2], codes[2:4], codes[4:]):
-        assert_array_equal(one, two)
-    assert (codes[0] != codes[2]).any() and (codes[2] != codes[4]).any()
-    assert_array_equal(codes[0], random_code(6, 8, np.random.default_rng(3)))
+
+    def code(seed):
+        return ECOC(n_columns=8, random_state=seed).fit(X, y).code_
+
+    for seed in (3, np.int64(3)):
+        assert_array_equal(code(seed), random_code(6, 8, np.random.default_rng(3)))
+    for kind in (np.random.RandomState, np.random.default_rng):
+        generator = kind(0)
+        assert_array_equal(first := code(generator), code(kind(0)))
+        assert (code(generator) != first).any()
     assert ECOC().fit(X, y).code_.shape == (6, 26)  # 10 log2 6, rounded up
-    generator = np.random.default_rng(0)
-    again = [ECOC(n_columns=8, random_state=generator).fit(X, y).code_ for _ in range(2)]
-    assert (again[0] != again[1]).any()
 
 
 # -- well behaved ---------------------------------------------------------------------------------
 def test_parameters_of_the_base():
-    selection = pytest.importorskip("sklearn.model_selection")
-    X, y = table(3)
     model = OneVsRest(PSVM())
     assert model.get_params()["base__lam"] == 2.0
     assert model.set_params(base__lam=0.1).base.lam == 0.1
     assert repr(model) == "OneVsRest(base=PSVM(lam=0.1))"
-    grid = selection.GridSearchCV(model, {"base__lam": [0.01, 1.0]}, cv=2).fit(X, y)
-    assert grid.best_score_ > 0.7 and not hasattr(model.base, "coef_")
+    assert model.fit(*table(3)).score(*table(3)) > 0.7 and not hasattr(model.base, "coef_")
     with pytest.raises(ValueError, match="OneVsRest: no parameter 'base__lam'; see get_params"):
         OneVsRest().set_params(base__lam=1.0)
 
 
-def test_constant_columns_and_more_features_than_rows():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.ones(12), rng.normal(size=(12, 30))])
-    y = np.arange(12) % 3
-    for model in (OneVsRest(), ECOC(code="one-vs-one")):
-        assert model.fit(X, y).score(X, y) == 1.0 and model.converged_
-
-
-@pytest.mark.parametrize(("name", "cls"), [("multiclass", "OneVsRest"), ("combine", "Voting")])
-def test_files_without_kernels_need_no_compiler(name, cls, tmp_path):
-    """Neither alone nor in the package do they load more than NumPy."""
+@pytest.mark.parametrize(("name", "call"), [
+    ("multiclass", "OneVsRest().fit(file.np.eye(6), [0, 1, 2] * 2).converged_"),
+    ("combine", "Voting().fit(file.np.eye(6), [0, 1, 2] * 2).converged_"),
+    ("diversity", "disagreement([[1, -1]])[0, 1] == 1"),
+])  # fmt: skip
+def test_files_without_kernels_need_no_compiler(name, call, tmp_path):
+    """Neither alone, also as a program, nor in the package do they load more than NumPy."""
     root = Path(__file__).parents[1]
     (tmp_path / f"{name}.py").write_bytes((root / "solvers" / f"{name}.py").read_bytes())
     for folder, module in ((tmp_path, name), (root, f"solvers.{name}")):
         text = (
             f"import sys; sys.path.insert(0, {str(folder)!r}); import {module} as file\n"
-            f"assert file.{cls}().fit(file.np.eye(6), [0, 1, 2] * 2).converged_\n"
-            "assert not {'numba', 'llvmlite', 'scipy', 'sklearn'} & set(sys.modules)"
+            f"assert file.{call}\n"
+            "assert not {'numba', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)"
         )
         subprocess.run([sys.executable, "-I", "-c", text], check=True)
+    subprocess.run([sys.executable, "-I", str(tmp_path / f"{name}.py")], check=True)
 
 
 def test_a_kernel_matrix_is_cut_both_ways():
@@ -514,21 +452,3 @@ def test_a_kernel_matrix_is_cut_both_ways():
     found = cross_val_score(given, X @ X.T, y, cv=3)
     assert_allclose(found, cross_val_score(OneVsRest(NuSVM(kernel="linear")), X, y, cv=3))
     assert not OneVsRest(NuSVM()).__sklearn_tags__().input_tags.pairwise
-
-
-def test_callback_stops():
-    X, y = table(4)
-    seen = []
-
-    def stop(model, iteration, info):
-        seen.append((iteration, info["objective"]))
-        return iteration == 2
-
-    for base in ("linear", PSVM()):
-        seen.clear()
-        model = ECOC(base, code="exhaustive", callback=stop).fit(X, y)
-        assert [i for i, _ in seen] == [1, 2] and model.code_.shape == (4, 2)
-        assert not model.converged_ and model.votes(X).shape == (160, 2)
-        assert [value for _, value in seen] == list(model.trace_)
-    rest = OneVsRest(callback=stop).fit(X, y)
-    assert set(rest.predict(X)) == {"a", "b"}

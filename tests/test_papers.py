@@ -11,6 +11,7 @@ import cli
 from perf.__main__ import benches
 from perf.study import reproduce
 from perf.study.page import VERDICTS
+from tests.conftest import check_lists
 from tests.test_imports import ROOT
 
 FOLDER = ROOT / "perf" / "papers"
@@ -61,11 +62,7 @@ def test_a_page_keeps_the_form(name):
     assert {claim[2] for claim in all_claims} <= {*VERDICTS}
     for *_, command in all_claims:
         assert re.search(r"`(python|pytest) ", command) or command.startswith("No single command: ")
-    deviations = page.partition("## Deviations\n\n")[2]
-    numbers = re.findall(r"^(\d+)\. \S", deviations, re.MULTILINE)
-    assert numbers and numbers == [str(k + 1) for k in range(len(numbers))]
-    for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
-        assert len({line.count("|") for line in table.splitlines()}) == 1
+    check_lists(page)
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
         assert (FOLDER / picture).exists()
 

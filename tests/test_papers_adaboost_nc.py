@@ -25,8 +25,6 @@ def verdicts(figure, records):
 
 
 # -- verdicts --------------------------------------------------------------------------------------
-
-
 def curves(low, late, error):
     """Make up records of Figure 1: lam = 9 adds these values to the covariances and the error."""
     rng, records = np.random.default_rng(0), {}
@@ -112,8 +110,6 @@ def test_figure_4_is_judged_by_each_observation():
 
 
 # -- measurements ----------------------------------------------------------------------------------
-
-
 def naive_regions(cells):
     """Count connected regions of equal cells by flooding one after the other."""
     left, count = {*np.ndindex(cells.shape)}, 0
@@ -198,8 +194,6 @@ def test_a_run_is_judged_at_the_lam_of_the_other_half():
 
 
 # -- pictures --------------------------------------------------------------------------------------
-
-
 def test_bands_lie_inside_the_axes():
     band = [(0, -3.0, 5.0), (1, 0.0, 9.0)]
     panel = draw.Panel("", "x", "y", {"a": [(0, 1.0), (1, 2.0)]}, {"a": band})

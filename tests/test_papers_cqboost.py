@@ -23,8 +23,6 @@ def test_what_cannot_be_shipped_is_listed_as_missing(monkeypatch):
 
 
 # -- the printed table -----------------------------------------------------------------------------
-
-
 def test_the_printed_table_has_the_wins_that_the_text_counts():
     risks = np.array([problem.printed for problem in paper.SETS.values()])[:, :, 0]
     assert paper.wins(risks[:, :4]) == [15, 9, 6, 10]
@@ -59,8 +57,6 @@ def test_the_sign_test_counts_heads(won, lost, ties):
 
 
 # -- verdicts --------------------------------------------------------------------------------------
-
-
 def observed(errors, columns):
     """Return the verdicts on four trials with these errors and columns, {(set, method): value}."""
     rng, records = np.random.default_rng(0), {}
@@ -99,8 +95,6 @@ def test_printed_risks_agree_with_themselves():
 
 
 # -- experiments -----------------------------------------------------------------------------------
-
-
 def test_categories_become_their_places_among_the_levels():
     data = paper.coded(datasets.load("house-votes"))
     with gzip.open(datasets.locate("house-votes"), "rt") as file:

@@ -73,8 +73,6 @@ def test_verdict_on_the_figure():
 
 
 # -- experiments -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_are_those_of_scipy(seed):
     rng = np.random.default_rng(seed)

@@ -21,8 +21,6 @@ def trials(error, number=4, spread=0.0, **more):
 
 
 # -- pages -----------------------------------------------------------------------------------------
-
-
 def test_quick_page_of_the_figure_without_and_with_its_data(monkeypatch, tmp_path):
     monkeypatch.setenv("ENSOLVE_DATA", str(tmp_path))
     page, pictures = check_quick_page("exrm-figure1")
@@ -39,8 +37,6 @@ def test_quick_page_of_the_figure_without_and_with_its_data(monkeypatch, tmp_pat
 
 
 # -- verdicts --------------------------------------------------------------------------------------
-
-
 def made_up_table_1(changes):
     """Make up records with the printed errors, but for changes, {label: error}."""
     records, counts = {}, {"train_rows": 150, "test_rows": 50}
@@ -153,8 +149,6 @@ def test_verdict_on_the_figure():
 
 
 # -- experiments -----------------------------------------------------------------------------------
-
-
 def naive_settled(trace):
     """Return the first iteration after which all values are within 1 % of the way to the end."""
     way = max(abs(value - trace[-1]) for value in trace)
