@@ -1170,7 +1170,7 @@ def splits(y, *, trials=10, train=0.5, cv=None, seed=0, first=0) -> Iterator[tup
     seed, first : integer >= 0; number of the first trial, those before it cost nothing
     """
     codes, counts = np.unique(y, return_inverse=True, return_counts=True)[1:]
-    n, size = len(codes), round(train * len(codes)) if 0 < train < 1 else train
+    n, size = len(codes), train if cv or not 0 < train < 1 else round(train * len(codes))
     if trials < 1 or seed < 0:
         raise DataError(f"splits: needs trials >= 1 and seed >= 0, got {trials} and {seed}")
     if cv is not None and not 2 <= cv <= counts.min():

@@ -163,9 +163,9 @@ def _standardise(X, w):
 # <<< shared: numbers
 
 
-# >>> shared: estimator 8
+# >>> shared: estimator 9
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
-LIMITS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+LIMITS = {">=": operator.le, ">": operator.lt, "<=": operator.ge, "<": operator.gt}  # limit, value
 COMMON_RULES = {  # Rules of the parameters that many classes have.
     "class_weight": "None, 'balanced' or a dict from class to positive factor",
     "n_jobs": "None, an integer >= 1 or an integer <= -1",
@@ -206,27 +206,26 @@ def restore_on_failure(fit):
 
 def satisfies(value, rule):
     """Return True if a value satisfies a rule such as "None or an integer from 2 to 256"."""
-    for is_kind, limits in _alternatives(rule):
-        try:
-            if is_kind(value) and all(compare(value, limit) for compare, limit in limits):
+    for tests in _alternatives(rule):
+        with suppress(AttributeError, TypeError, ValueError):  # The value has another type.
+            if all(test(value) for test in tests):
                 return True
-        except (AttributeError, TypeError, ValueError):  # The value has another type.
-            pass
     return False
 
 
 @cache
 def _alternatives(rule):
-    """Test of the type or value, and pairs (comparison, limit), per alternative of a rule."""
+    """Lists of tests of a value: it has to pass all tests of one list."""
     if rule in RULE_TYPES:
-        return [(RULE_TYPES[rule], [])]
+        return [[RULE_TYPES[rule]]]
     rule = re.sub(r"from (\d+) to (\d+)", r">= \1 and <= \2", rule.removeprefix("one of "))
-    lists = [re.split(r" (?:and )?([<>]=?) ", text) for text in re.split(r", | or ", rule)]
-    tests = [RULE_TYPES.get(k) or partial(operator.eq, ast.literal_eval(k)) for k, *_ in lists]
-    limits = [zip(ends[::2], map(float, ends[1::2]), strict=True) for _, *ends in lists]
-    return [
-        (t, [(LIMITS[sign], end) for sign, end in e]) for t, e in zip(tests, limits, strict=True)
-    ]
+    lists = []
+    for option in re.split(r", | or ", rule):
+        kind, *ends = re.split(r" (?:and )?([<>]=?) ", option)
+        tests = [RULE_TYPES.get(kind) or partial(operator.eq, ast.literal_eval(kind))]
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        lists.append(tests + [partial(LIMITS[sign], float(end)) for sign, end in pairs])
+    return lists
 
 
 class _Estimator:
@@ -268,13 +267,10 @@ class _Estimator:
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
         pairwise = getattr(self, "kernel", None) == "precomputed"
-        inputs = InputTags(allow_nan=self._takes_nan(), pairwise=pairwise)
+        inputs = InputTags(allow_nan=self._allow_nan, pairwise=pairwise)
         classes = ClassifierTags(multi_class=self._multi_class)
         own = (classes, None) if self._estimator_type == "classifier" else (None, RegressorTags())
         return Tags(self._estimator_type, TargetTags(required=True), None, *own, input_tags=inputs)
-
-    def _takes_nan(self):
-        return self._allow_nan
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "converged_")
@@ -341,10 +337,6 @@ class _Estimator:
         self._require(not names or not known or names == known, text)
         text = f"X has {d} features, but {name} is expecting {self.n_features_in_} features"
         self._require(d == self.n_features_in_, f"{text} as input")
-        if bool(names) != bool(known):
-            has, was = ("has", "without") if names else ("does not have valid", "with")
-            text = f"X {has} feature names, but {name} was fitted {was} feature names"
-            warnings.warn(text, stacklevel=3)
         return X
 
     def _check_y(self, y, n):
@@ -505,15 +497,7 @@ class _Nested(_Estimator):
 # <<< shared: nested
 
 
-# >>> shared: members 3
-def takes_nan(member):
-    """Return True if a member accepts NaN in X, by its own method or its scikit-learn tags."""
-    if hasattr(member, "_takes_nan"):
-        return member._takes_nan()
-    has_tags = hasattr(member, "__sklearn_tags__")
-    return has_tags and member.__sklearn_tags__().input_tags.allow_nan
-
-
+# >>> shared: members 4
 def takes_weights(member):
     """Return True if fit of a member has the parameter sample_weight."""
     return "sample_weight" in inspect.signature(member.fit).parameters
@@ -564,9 +548,6 @@ class _Coded(_Nested):
     def _allow_nan(self):
         """Missing values go to base; the built-in one takes none."""
         return not isinstance(self.base, str) and getattr(self.base, "_allow_nan", True)
-
-    def _takes_nan(self):
-        return not isinstance(self.base, str) and takes_nan(self.base)
 
     @restore_on_failure
     def fit(self, X, y, sample_weight=None):

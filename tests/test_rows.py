@@ -95,7 +95,7 @@ def problem(n=N, d=5, seed=0, has_missing=True):
 def rows_for(name, weighted=False, **how):
     """X, y and weight for a model; `weighted` is False, True or "whole", with numbers 0 to 2."""
     model = (MODELS | IN_MEMORY)[name]
-    X, y, weight = problem(**how, has_missing=model._takes_nan())
+    X, y, weight = problem(**how, has_missing=model._allow_nan)
     if isinstance(model, GradientBoostingRegressor):
         y = X[:, 0] * 3 + X[:, 1] ** 2
     return X, y, {"whole": np.arange(len(X)) % 3 * 1.0, True: weight, False: None}[weighted]

@@ -105,7 +105,7 @@ class Split:
 
     def prepare(self, model, scale):
         """Fill gaps and scale as learned from the training rows: how, these rows, the others."""
-        key = scale, bool(model._takes_nan())
+        key = scale, bool(model._allow_nan)
         if key not in self._prepared:
             prep, X = _prepare(model, self.data.X[self.train], scale)
             self._prepared[key] = prep, X, prep.transform(self.data.X[self.test])
@@ -300,7 +300,7 @@ def _tune(spec, split, number):
 
 def _prepare(model, X, scale):
     """Learn the preprocessing from these rows; return it and the rows it gives."""
-    prep = datasets.Preprocess(scale, keep_gaps=model._takes_nan()).fit(X)
+    prep = datasets.Preprocess(scale, keep_gaps=model._allow_nan).fit(X)
     return prep, prep.transform(X)
 
 
@@ -477,7 +477,7 @@ def facts(name, shape, classes, counts, notes):
 
 def _missing(data, model):
     missing = int(np.isnan(data.X).sum())
-    how = "left to the method" if model._takes_nan() else "filled with training medians"
+    how = "left to the method" if model._allow_nan else "filled with training medians"
     return [f"missing numbers {how}: {missing}"] if missing else []
 
 
