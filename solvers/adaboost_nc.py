@@ -131,8 +131,7 @@ def _reweigh(D, y, node, signs, votes, P, down, up, is_penalised):
 
 @jit(nogil=True)
 def _fill_examples(weight, y, unit, drawn, count_bits, grad_hess):
-    """Fill grad_hess (n, 2) with weights in integer units; a row counts once, or as often as it
-    was drawn if weights are numbers of draws."""
+    """Fill grad_hess (n, 2) with weights in integer units; drawn: they are numbers of draws."""
     for i in range(weight.size):
         w = np.int64(weight[i] * unit + 0.5)
         grad_hess[i, 0] = -w if y[i] > 0.0 else w
@@ -144,9 +143,9 @@ def _allocate_block(block, total, lam):
     """Allocate D, the first weights D_1, and the arrays of the penalty; each row is in node 0."""
     n = len(block.weight)
     block.allocate("D", n)[:] = block.weight / total
+    block.allocate("node", n, np.int32)
     block.allocate("votes", n if lam > 0.0 else 0, np.int32)
     block.allocate("P", n if lam > 0.0 else 0)
-    block.allocate("node", n, np.int32)
 
 
 def _penalise_block(block, signs, t, lam):
@@ -188,10 +187,9 @@ def _weigh_member(blocks, signs, t, lam, top, n_jobs):
     error = error if lam > 0.0 else wrong
     useful = 0.5 - error > GUESSING and right - wrong > max(GUESSING * (right + wrong), FLOOR)
 
-    # The vote of the member.
-    alpha = 1.0
-    if useful:
-        alpha = 0.5 * math.log(right / max(wrong, NO_ERROR * right)) if error > NO_ERROR else top
+    alpha = top if useful else 1.0
+    if useful and error > NO_ERROR:
+        alpha = 0.5 * math.log(right / max(wrong, NO_ERROR * right))
     down, up = math.exp(-alpha), math.exp(alpha)
     Z = right * down + wrong * up
     if useful:
@@ -215,7 +213,7 @@ def _draw_rows(D, y, rng):
     return counts
 
 
-# >>> shared: tree 15
+# >>> shared: tree 16
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 TILE_ROWS = 64  # Rows that search their bins together, so that cache misses overlap.
@@ -876,9 +874,9 @@ class TreeGrower:
             n_drawn=params.n_drawn if self.is_drawn else d,
         )
         self.columns = None
-        self._allocate()
+        self.allocate()
 
-    def _allocate(self):
+    def allocate(self):
         """Allocate the buffers."""
         (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
         leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
@@ -900,23 +898,6 @@ class TreeGrower:
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
         self.in_order = True  # sample_indices are ascending.
-
-    def fork(self, columns=None):
-        """Grower with its own buffers, for another thread, on all features or on some columns."""
-        twin = copy.copy(self)
-        if columns is not None:
-            data, params = self.data, self.params
-            by_feature = np.asfortranarray(data.by_feature[:, columns])
-            is_by_feature = data.X_binned is data.by_feature
-            X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
-            twin.columns = columns
-            twin.order = None if self.order is None else self.order[columns]
-            n_bins = data.n_bins_non_missing[columns]
-            twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
-            if params.monotone is not None:
-                twin.params = params._replace(monotone=params.monotone[columns])
-        twin._allocate()
-        return twin
 
     def unit(self, size):
         """Power of two that scales numbers of this sum to integers within `full`."""
@@ -1502,8 +1483,7 @@ class AdaBoostNC(_Nested):
     n_estimators : int >= 1
         Maximum number of members; fewer if a rule ends the run, see `reason_`.
     lam : float >= 0
-        Strength of the penalty; 0 is AdaBoost. It helps strong members such as deep trees and harms
-        weak ones such as stumps.
+        Strength of the penalty; 0 is AdaBoost. It helps deep trees and harms stumps.
     base : "tree", "stump" or an object with fit and predict
         Kind of the members. An object is copied for each member, and its random_state set if it has
         one. It gets sample_weight (of mean 1) with mode="reweight", the drawn rows with "resample".
@@ -1521,24 +1501,21 @@ class AdaBoostNC(_Nested):
         If True, replace subtrees by leaves that have no more errors by C4.5's pessimistic estimate
         at a confidence of 25 %; it counts rows, whatever their weights.
     max_bins : None or int from 2 to 256
-        Maximum number of bins per feature: splits are exact if it has no more values. None: always
-        exact.
+        Bins per feature at most: splits are exact if it has no more values. None: always exact.
     mode : "resample" or "reweight"
         Train members on a sample drawn with the weights, or on the weights. With "reweight", trees
         are the same to the last bit in any order of up to 100,000 rows.
     class_weight : None, "balanced" or dict
-        Factor per class, multiplied into sample_weight. "balanced" gives all classes the same total
-        weight.
+        Factor of sample_weight per class; "balanced" gives all classes the same total weight.
     n_jobs : None or int
-        Maximum number of threads, for trees of up to 10 levels and for prediction; None means 1, -1
-        all processors. Small data use fewer. Trees do not depend on it.
+        Threads at most, for trees of up to 10 levels and for prediction; None: 1, -1: all
+        processors. Small data use fewer; trees do not depend on it.
     random_state : None, int, RandomState or Generator
         Seed of the draws, and of members that have a seed.
     verbose : int
         If 1, print one line after every round.
     callback : None or callable
-        Called as callback(self, iteration, info) after every round; True stops. The model then has
-        the members so far: it can predict.
+        callback(self, iteration, info) after every round; True stops and keeps the members so far.
 
     Attributes
     ----------
@@ -1595,7 +1572,7 @@ class AdaBoostNC(_Nested):
 
     def _boost(self, blocks, is_weighted, rng):
         """Table I on row blocks: one member after the other; returns self."""
-        n_jobs, lam = self._threads(), float(self.lam)
+        n_jobs, lam, is_drawn = self._threads(), float(self.lam), self.mode == "resample"
         total = reproducible_total(partial(blocks.map, n_jobs=n_jobs), attrgetter("weight"))
         blocks.map_inplace(_allocate_block, total, lam, n_jobs=n_jobs)
         if isinstance(self.base, str):
@@ -1603,12 +1580,10 @@ class AdaBoostNC(_Nested):
         else:
             train, finalize = self._learner(blocks, rng), None
         members, alphas, errors, logs = [], [], [], []
-        top = 0.0  # The largest vote so far.
-        self.trace_, self.reason_ = [], ""
+        self.trace_, self.reason_, top = [], "", 0.0  # top is the largest vote so far.
         while not self.reason_:
             # Train member t on D_t, weigh it and make D_t+1.
             t = len(members) + 1
-            is_drawn = self.mode == "resample"
             for _ in range(TRIES if is_drawn else 1):
                 counts = _draw_rows(blocks.D, blocks.target, rng) if is_drawn else None
                 member, signs = train(counts)
@@ -1738,8 +1713,7 @@ class AdaBoostNC(_Nested):
                 _fill_examples(counts, blocks.target, 1.0, True, count_bits, blocks.grad_hess)
             elif is_single:
                 _fill_block(blocks, grower.full, count_bits)
-            fill = () if is_single else (_fill_block, grower.full, count_bits)
-            nodes = grower.grow(*fill)
+            nodes = grower.grow(*() if is_single else (_fill_block, grower.full, count_bits))
             if self.prune and not is_stump:
                 prune(nodes, count_bits)
             signs = np.where(nodes["g"] <= 0, PLUS, MINUS)
@@ -1758,8 +1732,7 @@ class AdaBoostNC(_Nested):
                 fit_member(member, X[rows], labels[rows])
             else:
                 fit_member(member, X, labels, block.D * len(X), "set mode='resample'")
-            is_positive = np.asarray(member.predict(X)) == self.classes_[1]
-            block.node = is_positive.astype(np.int32)
+            block.node = (np.asarray(member.predict(X)) == self.classes_[1]).astype(np.int32)
             return member, np.array([MINUS, PLUS])
 
         return train

@@ -283,9 +283,7 @@ class _RestrictedMaster:
 
         # Views of the chosen voters.
         now = slice(k + 1)
-        self.chosen = self.voters[now]
-        self.q = self.weights[now]
-        self.e = self.margins[now]
+        self.chosen, self.q, self.e = self.voters[now], self.weights[now], self.margins[now]
         row = self.signs[now] * products[self.base[now]]
         if self.terms.D > 0:
             # Covariances of the margins. As sum q = 1, the + 1 keeps perfect voters off 0.
@@ -874,8 +872,7 @@ class _Pool:
 
     def __init__(self, y, weight):
         self.y, self.weight, self.n = y, weight, weight.size
-        self.total = weight.sum()
-        self.lean = weight @ y
+        self.total, self.lean = weight.sum(), weight @ y
         self.is_even = bool(weight.min() == weight.max())
 
     def figures(self, w, constant, scale):

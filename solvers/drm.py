@@ -1563,9 +1563,7 @@ class DRM(_Estimator):
     def _members(self, weight):
         """Slack weights p of the members to train, the ridge on |w|^2, and the index (T,) of each
         member of the ensemble among them: all 0 if "auto" trains one member for equal samples."""
-        T = self.n_estimators
-        n = weight.size
-        ridge = 0.0
+        T, n, ridge = self.n_estimators, weight.size, 0.0
         members = np.arange(T)
         if self.sampling == "bootstrap":
             rng = np.random.default_rng(self._seed())

@@ -112,9 +112,7 @@ def _exclusivity(W, D, step, side, G, beta):
     """
     value = slope = conjugate = inner = along = 0.0
     for j in range(W.shape[1]):
-        s = beta  # beta + sum_t |v_tj|
-        ds = 0.0  # The slope of s.
-        m = 0.0  # max_t |G_tj|
+        s, ds, m = beta, 0.0, 0.0  # beta + sum_t |v_tj|, its slope, and max_t |G_tj|.
         for t in range(W.shape[0]):
             d = D[t, j]
             v = W[t, j] + step * d
@@ -286,12 +284,10 @@ def _residual(objective, dual, error):
 def _compensated_outputs(X, w, b, out):
     """out (n,) = X w + b in double-double arithmetic, rounded at the end."""
     for i in range(X.shape[0]):
-        high = b
-        low = 0.0
+        high, low = b, 0.0
         for j in range(X.shape[1]):
-            x, v = X[i, j], w[j]
-
             # The product and its rounding error, by halves (Dekker).
+            x, v = X[i, j], w[j]
             product = x * v
             scaled = SPLIT * x
             x1 = scaled - (scaled - x)
@@ -326,8 +322,7 @@ def _feature_prox(u, h, beta, w):
     """
     s = 0.0
     for _ in range(u.shape[0] + 1):
-        top = 0.0
-        bottom = 1.0
+        top, bottom = 0.0, 1.0
         for t in range(u.shape[0]):
             if abs(u[t]) - beta > s:
                 top += (abs(u[t]) - beta) / h[t]
@@ -387,8 +382,7 @@ class _Splitting:
     def __init__(self, problem, reweighted):
         X, _, cost, _, _ = problem
         (n, d), T = X.shape, cost.shape[0]
-        self.problem = problem
-        self.reweighted = reweighted
+        self.problem, self.reweighted = problem, reweighted
 
         # The paper's start.
         self.W, self.b = np.ones((T, d)), np.zeros(T)
@@ -447,8 +441,7 @@ def _solve_splitting(problem, tol, rho, reweighted, monitor):
     centre = X.mean(0) if rho is None else np.zeros(X.shape[1])
     inner = problem._replace(X=X - centre) if rho is None else problem
     run = _Splitting(inner, reweighted)
-    next_balance = CHECK_EVERY
-    last, best = np.inf, None
+    next_balance, last, best = CHECK_EVERY, np.inf, None
     for iteration in range(1, monitor.max_iter + 1):
         run.step()
 
@@ -601,8 +594,7 @@ class _Newton:
     def evaluate(self):
         """Set the loss, its part of the dual value and G = ya X, at the best biases."""
         X, y, cost, p, _ = self.problem
-        loss = dual = 0.0
-        balanced = True
+        loss, dual, balanced = 0.0, 0.0, True
         for t in range(len(cost)):
             args = cost[t], self.multiplier_ratio[t], p, self.width, self.ya[t], self.any_power
             self.b[t], sums = _best_bias(self.XW[t], self.b[t], y, *args)
@@ -713,8 +705,7 @@ def _best_bias(xw, bias, y, cost, ratio, p, width, ya, any_power):
 
     Overwrites ya. any_power is None for p = 1 or 2: the other branch is not compiled then.
     """
-    low, high = -np.inf, np.inf
-    stride = 1.0
+    low, high, stride = -np.inf, np.inf, 1.0
     for _ in range(200):
         if any_power is None:
             sums = _loss_terms(xw, bias, y, cost, ratio, p, width, ya)
@@ -803,9 +794,7 @@ def _weighted_rows(X, centre, curvature, start, out):
 
     Returns the number of rows in out, and the next one to read.
     """
-    d = X.shape[1]
-    k = 0
-    i = start
+    d, k, i = X.shape[1], 0, start
     while i < X.shape[0] and k < out.shape[0]:
         if curvature[i] > 0.0:
             root = math.sqrt(curvature[i])
@@ -883,11 +872,8 @@ def _line_search(here, ahead, y, cost, ratio, powers, slopes, ya, any_power):
     here = W, XW, b; ahead = their changes at the full step; powers = p, beta, width. Overwrites ya.
     """
     (W, XW, b), (dW, XdW, db), (p, beta, width) = here, ahead, powers
-    first, last = slopes
-    low, high = 0.0, 1.0
-    flat = FLAT_SLOPE * abs(first)
-    step = 0.0
-    xw = np.empty(y.shape[0])
+    (first, last), low, high, step = slopes, 0.0, 1.0, 0.0
+    flat, xw = FLAT_SLOPE * abs(first), np.empty(y.shape[0])
     for _ in range(30):
         # The secant's root, away from the ends of the bracket.
         step = low + (high - low) * min(max(first / (first - last), 0.1), 0.9)

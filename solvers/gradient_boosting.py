@@ -426,7 +426,7 @@ def _best_step(loss, F, y, w, step):
     return float(min(max(low, 0.0), high))
 
 
-# >>> shared: tree 15
+# >>> shared: tree 16
 BIN_SAMPLE_ROWS = 100_000  # Rows sampled to place the thresholds of a feature.
 QUANTILE_SLACK = 1e-10  # Relative rounding error of a quantile: a weight of 2 equals two rows.
 TILE_ROWS = 64  # Rows that search their bins together, so that cache misses overlap.
@@ -1087,9 +1087,9 @@ class TreeGrower:
             n_drawn=params.n_drawn if self.is_drawn else d,
         )
         self.columns = None
-        self._allocate()
+        self.allocate()
 
-    def _allocate(self):
+    def allocate(self):
         """Allocate the buffers."""
         (n, d), params, is_exact = self.data.X_binned.shape, self.params, self.order is not None
         leaves = min(n, self.max_rows // params.min_leaf, 2 ** min(params.max_depth, 31))
@@ -1111,23 +1111,6 @@ class TreeGrower:
             draws=(np.empty(1, np.uint64), np.arange(d, dtype=np.int32)) if self.is_drawn else None,
         )
         self.in_order = True  # sample_indices are ascending.
-
-    def fork(self, columns=None):
-        """Grower with its own buffers, for another thread, on all features or on some columns."""
-        twin = copy.copy(self)
-        if columns is not None:
-            data, params = self.data, self.params
-            by_feature = np.asfortranarray(data.by_feature[:, columns])
-            is_by_feature = data.X_binned is data.by_feature
-            X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
-            twin.columns = columns
-            twin.order = None if self.order is None else self.order[columns]
-            n_bins = data.n_bins_non_missing[columns]
-            twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
-            if params.monotone is not None:
-                twin.params = params._replace(monotone=params.monotone[columns])
-        twin._allocate()
-        return twin
 
     def unit(self, size):
         """Power of two that scales numbers of this sum to integers within `full`."""
@@ -1252,6 +1235,28 @@ def sum_trees(nodes, starts, weights, X, n_jobs=1):
 
 
 # <<< shared: tree
+
+
+# >>> shared: fork 1
+def fork_grower(grower, columns=None):
+    """Grower with its own buffers, for another thread, on all features or on some columns."""
+    twin = copy.copy(grower)
+    if columns is not None:
+        data, params = grower.data, grower.params
+        by_feature = np.asfortranarray(data.by_feature[:, columns])
+        is_by_feature = data.X_binned is data.by_feature
+        X_binned = by_feature if is_by_feature else np.ascontiguousarray(by_feature)
+        twin.columns = columns
+        twin.order = None if grower.order is None else grower.order[columns]
+        n_bins = data.n_bins_non_missing[columns]
+        twin.data = BinnedData(X_binned, by_feature, n_bins, None, data.count_bits)
+        if params.monotone is not None:
+            twin.params = params._replace(monotone=params.monotone[columns])
+    twin.allocate()
+    return twin
+
+
+# <<< shared: fork
 
 
 # >>> shared: estimator 9
@@ -1963,7 +1968,7 @@ class _Boosted(_Nested):
                 columns, rows = self._drawn(*blocks.shape, n_columns, rng)
             own = grower
             if columns is not None:
-                own = grower.fork(columns)
+                own = fork_grower(grower, columns)
                 own.data = own.data._replace(grad_hess=blocks.grad_hess)
             tree, penalty = self._tree(own, rows, scores), 0.0
             values = tree["value"].copy()

@@ -450,10 +450,11 @@ def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
 
 
 @pytest.mark.uncompiled
-def test_missing_values_are_taken_if_the_members_take_them():
+def test_missing_values_are_up_to_the_base():
+    """Trees take them; a foreign base checks its rows itself."""
     linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
-    bases = "stump", AdaBoost(), linear, AdaBoost(base=linear)
-    for base, is_allowed in zip(bases, (True, True, False, False), strict=True):
+    psvm = pytest.importorskip("solvers.exrm").PSVM()
+    for base, is_allowed in (("stump", True), (AdaBoost(), True), (linear, True), (psvm, False)):
         assert AdaBoost(base=base).__sklearn_tags__().input_tags.allow_nan == is_allowed
 
 

@@ -395,7 +395,7 @@ def test_a_fork_is_a_grower_on_some_of_the_features(max_bins):
     whole = tree.TreeGrower(X, max_bins, params)
     fewer = params._replace(monotone=np.array([1, 1]))
     alone = tree.TreeGrower(X[:, columns].copy(), max_bins, fewer)
-    growers = whole.fork(columns), alone, whole.fork(), whole
+    growers = bagging.fork_grower(whole, columns), alone, bagging.fork_grower(whole), whole
     trees = [grower.finalize([filled(grower, -y).grow()])[0] for grower in growers]
     inner = trees[1]["child"] > 0
     trees[1]["feature"][inner] = columns[trees[1]["feature"][inner]]
