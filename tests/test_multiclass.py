@@ -275,7 +275,7 @@ def test_decisions_of_exactly_zero_are_positive(decoding):
         assert_array_equal(model.votes(X)[:, 0] >= 0, [True, True, True, False])
     halves = np.tile([0.5, 0.5], (4, 1))
     model = OneVsRest(Told(halves, "predict_proba")).fit(X, y)
-    assert model.predict(X).tolist() == list("bbbb")
+    assert model.predict(X).tolist() == list("bbbb") and not model.decision_function(X).any()
     three = ECOC(Told(f), code="exhaustive", decoding="hamming").fit(X, list("abca"))
     expected = naive_decode(np.tile(f[:, None], 3), three.code_, "hamming")
     assert_array_equal(three.predict(X), np.array(list("abc"))[expected.argmax(axis=1)])
