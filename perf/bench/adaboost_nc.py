@@ -7,7 +7,7 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import SOON, first_reports, python, time_interleaved
+from perf.bench.common import SOON, python, time_interleaved
 from perf.bench.gradient_boosting import T, installed
 from perf.bench.problems import growth_in_rows, make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
@@ -94,4 +94,4 @@ def run(report, large):
         growth_in_rows(report, f"depth {depth}", model, sizes, 20, "20 trees", target)
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
-    report.startup(first_reports("adaboost-nc") | first_reports("adaboost"), SOON)
+    report.startup("adaboost-nc", "adaboost", targets=SOON)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import datasets
-from perf.bench.common import certified, first_reports, growth, python, time_interleaved
+from perf.bench.common import certified, growth, python, time_interleaved
 from perf.bench.problems import make
 from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
 
@@ -210,5 +210,4 @@ def run(report, large):
     if large:
         rows(report, (100_000, 1_000_000), 30)
     forest(report)
-    report.startup(first_reports("cqboost", "--master", "active-set"))
-    report.startup(first_reports("cqboost"))
+    report.startup("cqboost --master active-set", "cqboost")

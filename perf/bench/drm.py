@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, time_interleaved
+from perf.bench.common import time_interleaved
 from perf.bench.problems import make
 from solvers import drm
 from solvers.drm import DRM, NuSVM
@@ -153,4 +153,4 @@ def run(report, large):
     members(report)
     for T in (10, 30):
         alternating(report, T)
-    report.startup(first_reports("drm", data="heart"), rounds=5)
+    report.startup("drm", data="heart", rounds=5)

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from perf.bench.common import GAP, SOON, certified, first_reports, growth, time_interleaved, timed
+from perf.bench.common import GAP, SOON, certified, growth, time_interleaved, timed
 from perf.bench.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
@@ -163,4 +163,4 @@ def run(report, large):
     rows(report, 1, sizes, 20)
     members(report)
     wide(report)
-    report.startup(first_reports("exrm"), SOON, rounds=5)
+    report.startup("exrm", targets=SOON, rounds=5)

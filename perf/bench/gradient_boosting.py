@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, time_interleaved
+from perf.bench.common import time_interleaved
 from perf.bench.problems import growth_in_rows, make
 from solvers.gradient_boosting import GradientBoosting
 
@@ -168,4 +168,4 @@ def run(report, large):
     for name in SETS:
         built_in(report, name)
     generated(report, 100_000)
-    report.startup(first_reports("gradient-boosting"))
+    report.startup("gradient-boosting")
