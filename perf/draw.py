@@ -6,9 +6,8 @@
     svg = standalone(svg)             such a chart as a file, light or dark as the reader prefers
     as_matplotlib(svg).savefig(...)   a drawing as .png or .pdf
 
-Curves differ in colour, dashes and marker, so that a grey print can be read. The legend stands
-beside the panels. Charts are WIDE units wide, as a phone is: names stand above their marks and are
-broken into lines.
+Curves differ in colour, dashes and marker, so that a grey print can be read. Charts are WIDE units
+wide, as a phone is: names stand above their marks and are broken into lines.
 """
 
 import bisect
@@ -117,10 +116,7 @@ def limits(values, log):
 
 
 def banded(x, runs, low=-math.inf, high=math.inf):
-    """Curve of the means of runs, one list of len(x) values each, and band of +- their std.
-
-    The band is clipped to [low, high].
-    """
+    """Curve of means of runs, lists of len(x) values, and band of +- std within [low, high]."""
     curve, band = [], []
     for at, values in zip(x, zip(*runs, strict=True), strict=True):
         mean = statistics.fmean(values)
@@ -138,9 +134,8 @@ def figure(
 ):
     """Return the SVG of rows of panels with a legend beside them; a row shares its y axis.
 
-    Axes named in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write their numbers.
-    A panel has width and height in pixels, all have lines of title above them. Every y axis shows
-    the values of `include`.
+    Axes in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write numbers. `panel` is
+    width and height of one. Lines of `title` stand above all; every y axis shows `include`.
     """
     panels = list(itertools.chain(*rows))
     names = list(dict.fromkeys(name for one in panels for name in one.curves))
@@ -162,10 +157,9 @@ def figure(
     dotted = {name for one in panels for name in one.dots}
     for k, name in enumerate([*names, *lines]):
         at = above + TOP + 10 + 22 * k
-        if name in dotted:
-            elements += _dots([(right + 17, at)], styles[name])
-        elif name in styles:
-            elements += _curve([(right, at), (right + 34, at)], styles[name])
+        if name in styles:
+            ends = [(right + 17, at)] if name in dotted else [(right, at), (right + 34, at)]
+            elements += _curve(ends, styles[name], name in dotted)
         else:
             elements.append(_path([[(right, at), (right + 34, at)]], lines[name]))
         elements.append(_text(right + 44, at + 4, name, ANCHOR))
@@ -250,24 +244,20 @@ def _contents(one, x, y, styles):
         elements.append(f'<polygon points="{points}" {look}/>')
     for name, curve in one.curves.items():
         points = [(x.at(a), y.at(b)) for a, b in curve]
-        elements += (_dots if name in one.dots else _curve)(points, styles[name])
+        elements += _curve(points, styles[name], name in one.dots)
     return elements
 
 
-def _curve(points, style):
-    """A line through the points and a marker on each; of many points, on a few."""
+def _curve(points, style, dotted):
+    """A line through the points, markers on at most 8; dotted: small markers on all, no line."""
     colour, dashes, marker = style
+    if dotted:
+        shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
+        return [f'<g fill-opacity="0.5">{shapes}</g>']
     dash = f' stroke-dasharray="{dashes}"' if dashes else ""
     look = f'fill="none" stroke="{colour}" stroke-width="2"{dash}'
     line = f'<polyline points="{_points(points)}" {look}/>'
     return [line, *(_marker(x, y, colour, marker) for x, y in points[:: len(points) // 8 + 1])]
-
-
-def _dots(points, style):
-    """A small marker on each point, no line."""
-    colour, _, marker = style
-    shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
-    return [f'<g fill-opacity="0.5">{shapes}</g>']
 
 
 def _marker(x, y, colour, kind):
@@ -400,8 +390,8 @@ def _titled(record, shows, line="mean", band="standard deviation"):
 def _convergence(record):
     """Gap against iteration and against time, one curve per solver."""
     runs, tol = record["runs"], record["runs"][0]["tol"]
-    seconds = [curve[-1][1] for run in runs for curve in run["curves"].values() if curve]
-    unit, factor = _unit(seconds)
+    longest = max(curve[-1][1] for run in runs for curve in run["curves"].values() if curve)
+    unit, factor = ("s", 1.0) if longest >= 1 else ("ms", 1000.0)
     found = {name: _medians([run["curves"][name] for run in runs if run["curves"][name]])
              for name in runs[0]["curves"]}  # fmt: skip
     found = {name: points for name, points in found.items() if points}
@@ -420,12 +410,9 @@ def _convergence(record):
 def _medians(runs):
     """(iteration, seconds, median, smallest and largest gap) where all runs have begun.
 
-    A run that has ended keeps its last gap. Seconds are sums of the median time per step of the
-    runs that made it, so that a pause in one run does not count.
+    A run that has ended keeps its last gap. Seconds are sums of the median time of a step.
     """
     points, seconds, before = [], 0.0, [0.0] * len(runs)
-    if not runs:
-        return points
     for iteration in sorted({point[0] for run in runs for point in run}):
         if iteration < max(run[0][0] for run in runs):
             continue
@@ -492,7 +479,7 @@ def _effect(record):
 def _times(record):
     """Training time against the number of rows."""
     rows, seconds = record["rows"], record["seconds"]
-    unit, factor = _unit(list(itertools.chain(*seconds)))
+    unit, factor = ("s", 1.0) if max(map(max, seconds)) >= 1 else ("ms", 1000.0)
     parts = []
     for some in seconds:
         values = [factor * value for value in some] * (2 if len(some) == 1 else 1)
@@ -505,11 +492,6 @@ def _times(record):
     panel = Panel("", "rows for training", f"time of a fit ({unit})", {name: curve}, {name: band})
     title = _titled(record, "training time", "median", "the middle half of them")
     return figure([[panel]], "xy", x_form="{:,g}".format, title=title)
-
-
-def _unit(seconds):
-    """Unit of an axis of times, and how many of it a second has."""
-    return ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
 
 
 def _boundary(record):
@@ -616,8 +598,8 @@ class Cloud(NamedTuple):
 def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):
     """Draw rows below each other on one axis, whose ends are `scale` if it is given.
 
-    The title is for those who cannot see the chart. `line` holds the value at which a line stands,
-    or both ends of a band. A bar at the right joins the rows of a bracket, (first, last).
+    The title is for screen readers. `line` holds the place of a vertical line, or both ends of a
+    band. A bar at the right joins the rows of a bracket, (first, last).
     """
     values = [v for row in rows for v in (row.at, row.low, row.high, *row.dots) if v is not None]
     low, high = scale or limits([*values, *line], log)
@@ -735,11 +717,8 @@ def _axis(x, y, label, form):
 
 
 def broken_lines(text, limit):
-    """Break a name into lines of at most `limit` letters, after , : + or a blank if possible.
-
-    Letters that are not ASCII may be as wide as two.
-    """
-    limit = limit if text.isascii() else limit // 2
+    """Break a name into lines of at most `limit` letters, after , : + or a blank if possible."""
+    limit = limit if text.isascii() else limit // 2  # Other letters may have twice the width.
     lines = [""]
     for word in re.findall(rf"[^,:+ ]{{1,{limit - 1}}}[,:+ ]?|[,:+ ]", text):
         lines += [""] if len(lines[-1]) + len(word) > limit else []

@@ -17,7 +17,7 @@ import numpy as np
 
 import datasets
 from perf.study import cluster, experiment, methods, outputs, statistics, store, tables, workers
-from perf.study.html import write as write_page
+from perf.study.html import page
 from perf.text import spread
 from solvers.rows.cluster import check as check_cluster
 
@@ -60,8 +60,10 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
             raise KeyboardInterrupt(*[hint] if folder else []) from None
         document = {"command": argv} | collect(records, measure, questions)
         if folder:
-            tables.write(folder, document)
-            write_page(folder, document, records)
+            outputs.write_csv(f"{folder}/table.csv", tables.csv(document))
+            outputs.write_text(f"{folder}/table.md", tables.page(document))
+            outputs.write_text(f"{folder}/table.tex", tables.latex(document))
+            outputs.write_text(f"{folder}/report.html", page(document, records))
     return document
 
 
@@ -127,8 +129,9 @@ def run(cells, kept, jobs=1, quiet=True):
     """
     missing = [cell for cell in cells if not kept.has(cell.key)]
     records = (cluster if isinstance(jobs, str) else workers).run(missing, jobs)
-    for record in outputs.counted(records, len(missing), quiet):
-        kept.add(record)
+    with outputs.progress(len(missing), quiet, "cell") as (_, each):
+        for record in each(records):
+            kept.add(record)
     records = [kept.records[cell.key] for cell in cells]
     failures = [record["failure"] for record in records if "failure" in record]
     if len(failures) == len(records):

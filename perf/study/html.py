@@ -30,11 +30,6 @@ HEAD = """<!DOCTYPE html>
 """
 
 
-def write(folder, document, records):
-    """Write report.html."""
-    outputs.write_text(f"{folder}/report.html", page(document, records))
-
-
 def page(document, records):
     """Make the page of a comparison."""
     title, sets = _title(document), document["sets"]

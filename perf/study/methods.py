@@ -54,23 +54,6 @@ UNTOLD = {  # parameters left out of reports: the base is the model inside, and 
 BLOCK_METHODS = (  # methods whose fit takes row blocks
     "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
 )  # fmt: skip
-PICTURES = {  # kinds of --picture per method, the default first
-    "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
-    "psvm": ("convergence", "margins", "boundary", "lam", "time"),
-    "drm": ("convergence", "members", "margins", "boundary", "mu", "nu", "time"),
-    "nu-svm": ("convergence", "margins", "boundary", "nu", "time"),
-    "adaboost-nc": ("members", "margins", "boundary", "lam", "time"),
-    "adaboost": ("members", "margins", "boundary", "time"),
-    "bagging": ("members", "margins", "boundary", "max_features", "time"),
-    "cqboost": ("convergence", "margins", "boundary", "mu", "time"),
-    "mincq": ("convergence", "margins", "boundary", "mu", "time"),
-    "mdboost": ("convergence", "margins", "boundary", "D", "time"),
-    "lpboost": ("convergence", "margins", "boundary", "C", "time"),
-    "cgboost": ("convergence", "margins", "boundary", "C", "time"),
-    "gradient-boosting": ("members", "margins", "boundary", "learning_rate", "max_depth", "time"),
-    "voting": ("margins", "boundary", "time"),
-    "stacking": ("margins", "boundary", "time"),
-}
 SHOWN = {  # captions of pictures; other kinds are names of parameters
     "convergence": "duality gap by iteration and by time",
     "members": "error by the number of members",
@@ -88,12 +71,9 @@ def _steps(low, high, count=15):
     return [float(f"{value:.3g}") for value in spaced]
 
 
-# What --tune chooses from, the smallest or simplest first. CqBoost and its relatives: the grids of
-# their paper, 15 values on a logarithmic scale. AdaBoost's goes to 10^6 rounds there and to 10^3
-# here, as later rounds of stumps change little. ExRM: the range of lam in its Figure 1, [0.05, 4].
-# AdaBoost.NC: the range of lam in its Figure 3, [0, 12]. DRM's paper chooses nu and mu but does not
-# print from what: these span the range from no weight on the norms to almost all. Bagging and
-# gradient boosting are tuned by no paper here: these are what their users vary first.
+# Values for --tune, the smallest or simplest first. CqBoost and relatives: grids of their paper,
+# where AdaBoost's goes to 10^6 rounds. ExRM: range of lam in its Figure 1. AdaBoost.NC: range of
+# lam in its Figure 3. DRM, whose paper prints no grid: from no weight on the norms to almost all.
 GRIDS = {
     "exrm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
     "psvm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
@@ -108,6 +88,18 @@ GRIDS = {
     "cgboost": {"C": _steps(-3, 3)},
     "bagging": {"max_features": [1.0, 0.5, "sqrt"]},
     "gradient-boosting": {"max_depth": [2, 4, 6], "learning_rate": [0.03, 0.1, 0.3]},
+}
+CERTIFIED = "exrm psvm drm nu-svm cqboost mincq mdboost lpboost cgboost".split()
+STAGED = "exrm drm adaboost-nc adaboost bagging gradient-boosting".split()
+PICTURES = {  # Kinds of --picture per method, the default first.
+    command: (
+        *["convergence"] * (command in CERTIFIED),
+        *["members"] * (command in STAGED),
+        *("margins", "boundary"),
+        *sorted(GRIDS.get(command, {}).keys() - {"n_estimators"}),
+        "time",
+    )
+    for command in METHODS
 }
 
 

@@ -153,27 +153,20 @@ def write_drawing(path, svg):
         draw.as_matplotlib(svg).savefig(file, format=form, dpi=150)
 
 
-def _bars(quiet):
-    """Return tqdm's class, or None if no bar is wanted or stderr is no terminal."""
-    if not quiet and sys.stderr is not None and sys.stderr.isatty():
-        with contextlib.suppress(ImportError):
-            from tqdm import tqdm
-
-            return tqdm
-    return None
-
-
 @contextlib.contextmanager
-def progress(total, quiet):
-    """Show a bar after a second, on a terminal only.
+def progress(total, quiet, unit="fit"):
+    """Show a bar after a second, on a terminal only and if tqdm is installed.
 
     Yields the callback of the fits, and a generator function that counts the records it passes on.
     """
-    tqdm = _bars(quiet)
+    tqdm = None
+    if not quiet and sys.stderr is not None and sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
     if tqdm is None:
         yield None, iter
         return
-    with tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False, smoothing=0) as bar:
+    with tqdm(total=total, unit=unit, delay=1, miniters=0, leave=False, smoothing=0) as bar:
 
         def callback(model, iteration, info):
             known = {key: value for key, value in info.items() if isinstance(value, float)}
@@ -183,15 +176,9 @@ def progress(total, quiet):
 
         def count(records):
             for record in records:
-                bar.start_t += record["compile_seconds"]  # fits to come do not compile
+                if unit == "fit":
+                    bar.start_t += record["compile_seconds"]  # Fits to come do not compile.
                 bar.update()
                 yield record
 
         yield callback, count
-
-
-def counted(records, total, quiet):
-    """Pass on records, counted by a bar on a terminal."""
-    tqdm = _bars(quiet)
-    how = {"total": total, "unit": "cell", "delay": 1, "leave": False, "smoothing": 0}
-    return tqdm(records, **how) if tqdm else records

@@ -4,7 +4,6 @@ import re
 from itertools import starmap
 from statistics import fmean
 
-from perf.study import outputs
 from perf.study.report import MAJORITY, broken, head, protocol, warned
 from perf.text import abbreviate, columns, duration, entry, fill, markdown, mean_std, plain, span
 
@@ -329,10 +328,3 @@ def latex(document):
 def tex(text):
     """Escape the special characters of LaTeX."""
     return "".join(SPECIAL.get(sign, sign) for sign in plain(text))
-
-
-def write(folder, document):
-    """Write table.md, table.csv and table.tex."""
-    outputs.write_csv(f"{folder}/table.csv", csv(document))
-    outputs.write_text(f"{folder}/table.md", page(document))
-    outputs.write_text(f"{folder}/table.tex", latex(document))
