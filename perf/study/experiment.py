@@ -3,10 +3,9 @@
     for record in trials(Spec("sonar", "exrm", {"lam": 0.5}, trials=20)):
         print(record["trial"], record["test_error"])
 
-A record is a dict that survives JSON. It holds the specification, facts on the data, the parameters
-of the model and what came out, so that a report can be made from records alone. Trial t depends on
-the specification and on t only: `trials(spec, [7])` gives that one record of a run, without the
-others. Only the fields called ..._seconds differ from run to run. Nothing is printed here.
+A record is a dict that survives JSON: specification, facts on the data, parameters of the model,
+results. A report is made from records alone. Trial t depends on the specification and on t only:
+`trials(spec, [7])` gives that one record. Only fields called ..._seconds differ from run to run.
 """
 
 import contextlib
@@ -80,13 +79,11 @@ def read(spec):
 
 
 def need_two_classes(data, source, what):
-    """Refuse data of more classes; `source` is what they were read from."""
+    """Refuse data of more classes; `source` is their name or file."""
     if len(data.classes) > 2:
-        some = data.classes[0]
-        raise ValueError(
-            f"{what} needs two classes and {data.name} has {len(data.classes)}; choose, say, "
-            f'--data "{source}:{some}-vs-rest" or --positive "{some}"'
-        )
+        some, text = data.classes[0], f"needs two classes and {data.name} has {len(data.classes)}"
+        say = f'choose, say, --data "{source}:{some}-vs-rest" or --positive "{some}"'
+        raise ValueError(f"{what} {text}; {say}")
 
 
 def check(spec, data):
@@ -129,10 +126,7 @@ def splitting(spec):
 
 
 def splits(data, how, numbers=None):
-    """Yield the number and the Split of every trial, or of those whose numbers are given.
-
-    `how` is what `splitting` returns.
-    """
+    """Yield number and Split of every trial, or of those given; `how` is from `splitting`."""
     folds = how["cv"] or 1
     count = how["trials"] * folds
     if wrong := [number for number in numbers or () if number not in range(count)]:
@@ -151,15 +145,10 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
            on_fitted=None):  # fmt: skip
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
-    Parameters
-    ----------
-    numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
-    data, known : None or the results of `read` and `splits`, if they exist already
-    callback : None or callback(model, iteration, info), called by the fits
-    pairs : True adds the points of the kappa-error diagram of all pairs of members, a number those
-        of at most this number of members; OneVsRest has none
-    warm : False compiles the method before the first trial, outside the reported times
-    on_fitted : None or on_fitted(trial, fitted), whose result is record["picture"]
+    With cv, trial k is fold k % cv. `data` and `known` are results of `read` and `splits`, if they
+    exist already. pairs=True adds the points of the kappa-error diagram of all pairs of members, a
+    number those of at most this number of members. Unless warm=True, the method is compiled before
+    the first trial. The result of on_fitted(trial, fitted) is record["picture"].
     """
     data = read(spec) if data is None else data
     for number, split in known or splits(data, splitting(spec), numbers):
@@ -275,8 +264,7 @@ def warm_up(spec, data, rows, callback):
 def _tune(spec, split, number):
     """Choose the first parameters with the lowest error in cross-validation on the training rows.
 
-    A choice that the method refuses on some fold is left out. Returns the parameters and their
-    entries in the record.
+    Choices that the method refuses are left out. Returns the choice and its entries in the record.
     """
     start, tried, refusal = time.perf_counter(), [], None
     for values in itertools.product(*spec.grid.values()):
@@ -345,20 +333,13 @@ def outcome(model, seconds):
 
 
 def _decide(model, X, classes):
-    """Return predicted classes and, of two, decisions; these are asked for once.
-
-    In the methods of two classes a decision >= 0 is the second class. Those of more may reject
-    rows, or have a classifier on top, and predict themselves.
-    """
+    """Return predicted classes and, of two, decisions; methods of more classes may reject rows."""
     decision = model.decision_function(X) if classes == 2 else None
     return model.predict(X) if model._multi_class else (decision >= 0).astype(int), decision
 
 
 def votes_of(model, X, y):
-    """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
-
-    Where members predict one of many classes, their votes are + if right, and all labels are +.
-    """
+    """Return votes (n, T) and labels; of many classes + if right, and +; None of OneVsRest."""
     if type(model).__name__ == "OneVsRest":
         return None, None
     if not model._multi_class:
@@ -453,16 +434,13 @@ def scores(found, decision, y, larger, classes):
 
 
 def roc_area(scores, positive):
-    """Return the area under the ROC curve: how often a positive row has the larger score.
-
-    Ties count half; None unless there are rows of both classes.
-    """
+    """Return the area under the ROC curve; None unless there are rows of both classes."""
     n, many = int(positive.sum()), positive.size
     if n in (0, many):
         return None
     ordered, own = np.sort(scores), scores[positive]
     below = np.searchsorted(ordered, own).sum()  # pairs of a positive row and any lower one
-    not_above = np.searchsorted(ordered, own, side="right").sum()
+    not_above = np.searchsorted(ordered, own, side="right").sum()  # Ties count half.
     return float((0.5 * (below + not_above) - 0.5 * n * n) / (n * (many - n)))
 
 
@@ -500,15 +478,9 @@ def versions():
 
 
 def plain_record(record):
-    """Return a record as read from its JSON: NaN becomes None, other objects the text they print.
-
-    Numbers of NumPy become those of Python.
-    """
-
-    def default(value):
-        return value.item() if isinstance(value, np.generic) else repr(value)
-
-    return json.loads(json.dumps(record, default=default), parse_constant=lambda _: None)
+    """Return a record as read from its JSON: NaN becomes None, other objects their repr."""
+    text = json.dumps(record, default=lambda v: v.item() if isinstance(v, np.generic) else repr(v))
+    return json.loads(text, parse_constant=lambda _: None)
 
 
 def _preprocessing(path, notes, model):

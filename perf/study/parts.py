@@ -17,10 +17,7 @@ from solvers.rows import cluster
 
 
 def check(spec, where=None, **flags):
-    """Return True if spec.data is a directory; raise ValueError if a flag cannot be used with it.
-
-    `where` is the value of --scheduler, `flags` are others that a user has given, by name.
-    """
+    """Return True if spec.data is a directory; refuse --scheduler without one, `flags` with it."""
     if not datasets.is_directory(spec.data):
         if where:
             raise ValueError(f"--scheduler needs a directory as --data, got {spec.data}")
@@ -38,7 +35,7 @@ def check(spec, where=None, **flags):
 def run(spec, where=None, path=None, quiet=True):
     """Train and test on a cluster, `where`, or here; write a model of all rows to `path`, if given.
 
-    Returns the record, and the result of saving or None.
+    Returns the record, and that of the saved model or None.
     """
     spec = replace(spec, trials=1, scale="none")
     place = cluster.connect(where) if where else contextlib.nullcontext()

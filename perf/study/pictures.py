@@ -55,25 +55,20 @@ def plan(kind, spec, data):
             )
         return []
     if kind == "time":
-        return _sizes(spec, data)
+        if LARGEST * len(data.y) < 2 * SMALLEST:
+            raise ValueError(
+                f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows and "
+                f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
+            )
+        sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round().tolist()
+        changed = {"cv": None, "trials": len(spec)}
+        return [replace(spec, train=n, **changed) for n in sizes if n >= len(data.classes)]
     own = _own(kind, asdict(spec))
     return [
         replace(spec, params=spec.params | {kind: value})
         for value in grid(spec.method, kind)
         if value != own
     ]
-
-
-def _sizes(spec, data):
-    """Experiments with more and more rows for training."""
-    if LARGEST * len(data.y) < 2 * SMALLEST:
-        raise ValueError(
-            f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows and "
-            f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
-        )
-    sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round()
-    least = len(data.classes)
-    return [replace(spec, train=n, cv=None, trials=len(spec)) for n in sizes.tolist() if n >= least]
 
 
 def on_fitted(kind, data):
@@ -115,10 +110,7 @@ def collect(kind, records, others=()):
 
 
 def convergence(data, trial, fitted):
-    """Iteration, seconds and certified gap along the fit, by solver; an empty list if that fails.
-
-    The last gap is that of the model itself, computed anew from what was returned.
-    """
+    """Iteration, seconds and certified gap of a fit by each solver; an empty list if it fails."""
     name, params = type(fitted.model).__name__, fitted.model.get_params(deep=False)
     curves = {}
     for solver in SOLVERS.get(name, (name,)):
@@ -169,8 +161,8 @@ def staged_errors(model, X, y):
 def margins(data, trial, fitted):
     """Share of rows with a margin of at most each of MARGINS, for training and for testing.
 
-    The margin is y f(x) over the sum of the weights. Where members have outputs of any size, f(x)
-    is divided by the largest |f| on the training rows instead.
+    The margin is y f(x) over the sum of the weights or, of UNBOUNDED, over the largest |f| on the
+    training rows.
     """
     model = fitted.model
     f, f_test = model.decision_function(fitted.X), model.decision_function(fitted.X_test)
@@ -186,16 +178,12 @@ def margins(data, trial, fitted):
 
 def _distribution(decision, y, unit):
     """Share of the margins up to each of MARGINS; those beyond +-1 are counted there."""
-    found = np.where(y == 1, decision, -decision) / (unit or 1.0)
-    found = np.sort(np.clip(found, -1.0, 1.0))
+    found = np.sort(np.clip(np.where(y == 1, decision, -decision) / (unit or 1.0), -1.0, 1.0))
     return (np.searchsorted(found, MARGINS, side="right") / found.size).tolist()
 
 
 def boundary(data, trial, fitted):
-    """Decisions of the first trial's model on a grid, in the units of the data, and its rows.
-
-    The members' own decisions are there too where they are few and differ.
-    """
+    """Decisions of the first model, and of few members that differ, on a grid; training rows."""
     if trial:
         return None
     raw, model = data.X[fitted.train], fitted.model
