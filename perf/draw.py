@@ -538,11 +538,9 @@ def _border(sides, axes, half):
 def _kappa_error(record):
     """Kappa-error diagram of several methods, with their names below."""
     clouds = []
-    for k, (name, (kappas, errors)) in enumerate(record["clouds"].items()):
-        pairs = [(kappa, 100 * error) for kappa, error in zip(kappas, errors, strict=True)]
-        centre = statistics.fmean(kappas), 100 * statistics.fmean(errors)
-        few = pairs[:: -(-len(pairs) // MOST_PAIRS)]
-        clouds.append(Cloud(k, few, centre, 100 * record["errors"][name]))
+    for k, (name, pairs) in enumerate(record["clouds"].items()):
+        centre = map(statistics.fmean, pairs)
+        clouds.append(cloud(k, pairs, centre, record["errors"][name], MOST_PAIRS))
     title = f"Kappa-error diagram, {abbreviate(record['data'], NAME)}"
     return standalone(kappa_error_chart(title, clouds, list(record["clouds"])))
 
@@ -593,6 +591,13 @@ class Cloud(NamedTuple):
     points: list  # (kappa, mean error) of pairs of members
     centre: tuple  # of all pairs
     own: float  # error of the ensemble
+
+
+def cloud(number, pairs, centre, own, most):
+    """Cloud of kappas and errors of pairs, at most `most` of them; errors are fractions."""
+    points = [(kappa, 100 * error) for kappa, error in zip(*pairs, strict=True)]
+    kappa, error = centre
+    return Cloud(number, points[:: -(-len(points) // most)], (kappa, 100 * error), 100 * own)
 
 
 def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):

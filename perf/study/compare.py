@@ -17,7 +17,7 @@ import numpy as np
 
 import datasets
 from perf.study import cluster, experiment, methods, outputs, statistics, store, tables, workers
-from perf.study.html import page
+from perf.study.html import name_of, page
 from perf.text import spread
 from solvers.rows.cluster import check as check_cluster
 
@@ -83,19 +83,15 @@ def choose(text):
 def plan(data, chosen, splits, read=None, tune=False, measure="error"):
     """List the cells of a comparison, checked: the first trial of everything comes first.
 
-    Parameters
-    ----------
-    data : names of data sets and paths of files
-    chosen : methods, [(name, params)]
-    splits : the fields of Spec that say what the splits are
-    read : how the files among the data are read, arguments of datasets.load
-    tune : whether each trial chooses the parameters in methods.GRIDS that are not given
-    measure : a key of MEASURES
+    `chosen` are methods, [(name, params)], `splits` fields of Spec, `read` arguments of
+    datasets.load for the files among the data. With `tune` each trial chooses the parameters in
+    methods.GRIDS that are not given.
     """
     workers.forget()
     rows = []
     for name in data:
-        own = read if read and not _is_built_in(name) else {}
+        path = datasets.locate(name) if read else None
+        own = read if path and path.parent != datasets.DATA else {}
         for command, params in chosen:
             grid = methods.GRIDS.get(command, {}) if tune else {}
             grid = {key: values for key, values in grid.items() if key not in params}
@@ -107,11 +103,6 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
             rows.append((spec, store.checksum(name)))
     pairs = product(range(len(rows[0][0])), rows)
     return [workers.Cell(spec, k, store.key(spec, k, digest)) for k, (spec, digest) in pairs]
-
-
-def _is_built_in(name):
-    path = datasets.locate(name)
-    return path is None or path.parent == datasets.DATA
 
 
 def check_jobs(jobs):
@@ -146,15 +137,13 @@ def collect(records, measure="error", questions=()):
     """Make one document, which survives JSON, of the records of a comparison."""
     runs = {}
     for record in sorted(records, key=lambda record: record["trial"]):
-        spec = record["spec"]
-        name = methods.title(spec["method"], spec["params"])
-        runs.setdefault(spec["data"], {}).setdefault(name, []).append(record)
+        own = runs.setdefault(record["spec"]["data"], {})
+        own.setdefault(name_of(record), []).append(record)
     first = next(record for record in records if "failure" not in record)
     names = list(dict.fromkeys(name for one in runs.values() for name in one))
     sets = [_summarise(data, one, measure) for data, one in runs.items()]
     settings = {key: first["spec"][key] for key in experiment.SPLITS}
     settings["trials"] = max(record["spec"]["trials"] for record in records)
-    warned = [text for record in records for text in record.get("warnings", ())]
     return experiment.plain_record({
         "measure": measure,
         "title": MEASURES[measure][1],
@@ -166,7 +155,7 @@ def collect(records, measure="error", questions=()):
         "sets": sets,
         "across": _across(sets, names, measure),
         "questions": _answers(runs, sets, measure, questions),
-        "warnings": warned,
+        "warnings": [text for record in records for text in record.get("warnings", ())],
         "versions": first["versions"],
     })  # fmt: skip
 
@@ -213,10 +202,7 @@ def _summarise(data, runs, measure):
 
 
 def _pairs(done, measure):
-    """Compare all pairs of methods by the corrected t-test, adjusted by Holm.
-
-    The difference is first minus second; wins, ties and losses are splits, seen from the first.
-    """
+    """Compare all pairs of methods, first minus second, by the corrected t-test and Holm."""
     pairs, tests = [], []
     for one, two in combinations(done, 2):
         values, *rows = _differences(done[two], done[one], measure)
@@ -251,10 +237,7 @@ def _row(name, records, done, measure):
 
 
 def _baselines(done, measure):
-    """Scores of always predicting the larger class, and of the best member of all ensembles.
-
-    That is, on each split, the member of any ensemble with the lowest training error.
-    """
+    """Scores of the larger class, and on each split of the member with least training error."""
     trials = {}
     for found in done.values():
         for trial, record in found.items():

@@ -32,7 +32,9 @@ HEAD = """<!DOCTYPE html>
 
 def page(document, records):
     """Make the page of a comparison."""
-    title, sets = _title(document), document["sets"]
+    sets, count = document["sets"], len(document["methods"])
+    where = sets[0]["name"] if len(sets) == 1 else f"{len(sets)} data sets"
+    title = f"{count} method{'s' * (count > 1)} compared on {where}"
     parts = {"meaning": ("What it means", _meaning(document))}
     if document["across"]:
         every = f"All {len(sets)} data sets" if len(sets) > 2 else "Both data sets"
@@ -54,12 +56,6 @@ def page(document, records):
         "</main>\n</body>\n</html>\n",
     ]
     return "\n".join(lines)
-
-
-def _title(document):
-    many, sets = len(document["methods"]), document["sets"]
-    where = sets[0]["name"] if len(sets) == 1 else f"{len(sets)} data sets"
-    return f"{many} method{'s' * (many > 1)} compared on {where}"
 
 
 def _protocol(document):
@@ -147,7 +143,7 @@ def _set(document, one):
     kinds = ["best" if row["method"] == one["best"] else "" for row in one["methods"]]
     kinds += ["base"] * len(one["baselines"])
     caption = f"Results on {one['name']}; the best in bold, = not significantly different from it"
-    table = _table(tables.unbroken(tables.rows(document, one)), caption, kinds)
+    table = _table(tables.rows(document, one), caption, kinds)
     parts.append(_beside(table, _error_bars(document, one)))
     if "friedman" not in (document["across"] or {}):
         names = [row["method"] for row in one["methods"] if row["rank"] is not None]
@@ -227,21 +223,14 @@ def _times(document):
 
 def _clouds(document, records):
     """The ensembles of every set whose first record holds points, {data: clouds}."""
-    found = {}
-    for record in records:
-        if record["trial"] == 0 and record.get("pairs", [[]])[0]:
-            number = document["methods"].index(name_of(record))
-            found.setdefault(record["spec"]["data"], {})[number] = record
-    most = POINTS // max(1, sum(map(len, found.values())))
-    order = [one["data"] for one in document["sets"] if one["data"] in found]
-    return {data: [_cloud(k, found[data][k], most) for k in sorted(found[data])] for data in order}
-
-
-def _cloud(number, record, most):
-    points = [(kappa, 100 * error) for kappa, error in zip(*record["pairs"], strict=True)]
-    centre = record["diversity"]["kappa"], 100 * record["diversity"]["member_error"]
-    few = points[:: -(-len(points) // most)]
-    return draw.Cloud(number, few, centre, 100 * record["test_error"])
+    shown = [one for one in records if one["trial"] == 0 and one.get("pairs", [[]])[0]]
+    found = {one["data"]: [] for one in document["sets"]}
+    for record in shown:
+        number, differ = document["methods"].index(name_of(record)), record["diversity"]
+        figures = record["pairs"], (differ["kappa"], differ["member_error"]), record["test_error"]
+        cloud = draw.cloud(number, *figures, POINTS // len(shown))
+        found[record["spec"]["data"]].append(cloud)
+    return {data: sorted(clouds) for data, clouds in found.items() if clouds}
 
 
 def name_of(record):
