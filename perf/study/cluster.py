@@ -4,8 +4,7 @@
     for record in run(cells, "tcp://192.168.0.7:8786"): ...
 
 solvers/rows/cluster.py connects, and checks that workers have the same files and packages; every
-task checks again. Workers have one thread, and read the data themselves; a cell whose data are not
-the same there fails with a message. A worker gets one cell at a time, so that one that dies loses
+task checks again, and the data, too. A worker gets one cell at a time, so that one that dies loses
 nothing else: its cell is run again elsewhere, and fails after some deaths.
 """
 

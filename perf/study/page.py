@@ -1,8 +1,7 @@
 """Pages of papers: targets, observations, and our numbers beside printed ones.
 
 A target is one table or figure of a paper; perf/papers/<paper>.py declares it. Its page function
-turns records into a Page, with a verdict that follows from the records by a rule. Records come as
-{label: [record, ...]}, one record per label if the job is a Step.
+turns records, {label: [record, ...]}, into a Page, whose verdict follows from them by a rule.
 """
 
 import math
@@ -84,9 +83,8 @@ def corrected_error(std, trials, train, test):
 def departure(records, printed, key="test_error", scale=100.0, corrected=True):
     """Distance of our mean from the printed one in standard errors; None without a spread.
 
-    Both means are of random splits. If the paper prints no standard deviation, ours is taken.
-    With corrected=False the standard errors are the plain ones, which is stricter: both are means
-    of splits of the same rows, and given the rows splits are independent.
+    If the paper prints no standard deviation, ours is taken. corrected=False takes the plain
+    standard errors, which is stricter: given the rows, splits are independent.
     """
     own = spread([scale * record[key] for record in records])
     if not own["std"]:

@@ -1,8 +1,7 @@
 """Reports: records of experiments to text of 80 columns.
 
-`collect` and `collect_methods` make one document of the records of a run, which is also what --json
-writes; `method_report`, `diversity_report` and `predict_report` make text of documents. Nothing
-else goes into a text, so that a run can be reported again without being run again.
+`collect` and `collect_methods` make one document of the records of a run, which --json writes, too;
+`method_report`, `diversity_report` and `predict_report` make text of documents alone.
 """
 
 import itertools
@@ -31,6 +30,7 @@ CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
 SHARED = (  # what does not differ from trial to trial, or is no figure
     "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
 )  # fmt: skip
+PROTOCOL = ("trials", "train", "cv", "seed")
 MAJORITY = "always predicting the majority class"
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
@@ -63,7 +63,7 @@ def collect(records, command, saved=None, picture=None):
         "command": command,
         "method": METHODS[spec["method"]][1],
         "data": first["data"] | {"notes": first["data"]["notes"] + model["notes"]},
-        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed", "scale")},
+        "protocol": {key: spec[key] for key in (*PROTOCOL, "scale")},
         "parts": first.get("parts"),  # of a directory
         "read": spec["read"],
         "params": spec["params"],
@@ -83,27 +83,22 @@ def collect_methods(runs, command, plot=False):
 
     plot: with a kappa-error diagram of all pairs of members, which the records hold.
     """
-    firsts = [records[0] for records in runs.values()]
-    single = len(firsts) == 1
-    notes = [
-        note if single else f"{first['model']['name']}: {note}"
-        for first in firsts
-        for note in first["model"]["notes"]
-    ]
-    spec, data, methods = firsts[0]["spec"], firsts[0]["data"], {}
+    notes, methods, told = [], {}, []
     for name, records in runs.items():
-        trials, summary = _trials(records)
-        methods[name] = {"model": records[0]["model"], "summary": summary, "trials": trials}
-    told = [record for records in runs.values() for record in records]
+        (trials, summary), model = _trials(records), records[0]["model"]
+        methods[name] = {"model": model, "summary": summary, "trials": trials}
+        notes += [f"{model['name']}: " * (len(runs) > 1) + note for note in model["notes"]]
+        told += [text for record in records for text in record["warnings"]]
+    first = next(iter(runs.values()))[0]
+    spec, data = first["spec"], first["data"]
     return {
         "command": command,
         "data": data | {"notes": data["notes"] + notes},
-        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed")}
-        | {"scale": "own"},
+        "protocol": {key: spec[key] for key in PROTOCOL} | {"scale": "own"},
         "read": spec["read"],
         "methods": methods,
-        "warnings": [text for record in told for text in record["warnings"]],
-        "versions": firsts[0]["versions"],
+        "warnings": told,
+        "versions": first["versions"],
         "picture": _kappa_error(runs) if plot else None,
     }
 
@@ -394,8 +389,7 @@ def predict_report(record, path):
     names, data, titles = record["names"], record["data"], record["columns"]
     over = f" over {', '.join(names[1:])}" if names[1:] else ""
     text = f"{names[0]}{over}, trained on {abbreviate(record['trained_on'], 40)}, applied to"
-    text += f" {abbreviate(data['name'], 40)}: {data['rows']} rows"
-    lines = [fill(text)]
+    lines = [fill(f"{text} {abbreviate(data['name'], 40)}: {data['rows']} rows")]
     lines += [entry("note", note) for note in data["notes"] + record["notes"]]
     rule = f"decision >= 0 means class {abbreviate(data['classes'][1], NAME)}"
     rule = rule if "decision" in titles else "the largest decision wins"
@@ -414,14 +408,13 @@ def predict_report(record, path):
 
 def sets():
     """List the data sets."""
-    lines = [f"{'name':<18} {'rows':>6} {'features':>9} {'classes':>8} {'missing':>8}  other names"]
+    form = "{:<18} {:>6} {:>9} {:>8} {:>8}  {}".format
+    lines = [form("name", "rows", "features", "classes", "missing", "other names")]
     for known in datasets.names():
-        text = f"{known['name']:<18} "
-        if "path" in known:
-            text += known["path"]
-        else:
-            text += f"{known['rows']:>6} {known['features']:>9} {len(known['classes']):>8} "
-            text += f"{known['missing']:>8}  {', '.join(known['aliases'])}"
+        text = f"{known['name']:<18} {known.get('path')}"
+        if "path" not in known:
+            sizes = known["rows"], known["features"], len(known["classes"]), known["missing"]
+            text = form(known["name"], *sizes, ", ".join(known["aliases"]))
         lines.append(plain(text).rstrip())
     lines.append("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
     lines.append("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")

@@ -2,8 +2,8 @@
 
     for record in run(cells, jobs=2): ...
 
-Records come as they are finished, in any order; what a cell gives depends on the cell alone. A cell
-that fails gives a record with its message. perf/study/cluster.py runs cells on a cluster.
+Records come as they are finished, in any order. A cell that fails gives a record with its message.
+perf/study/cluster.py runs cells on a cluster.
 """
 
 import contextlib
