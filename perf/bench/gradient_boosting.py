@@ -113,29 +113,25 @@ def speed(report, n, target, kind=f"depth {DEPTH}", n_jobs=1, **shape):
         report.add(**row, needs=name)
 
 
-def losses(maker, depth, splits):
-    """Return the mean training and held-out log-loss over splits (X, codes, X_test, codes_test)."""
+def losses(maker, depth, whole, folds):
+    """Return the training log-loss on `whole` and the mean held-out one on `folds`."""
     values = []
-    for X, codes, X_test, codes_test in splits:
+    for X, codes, X_test, codes_test in (whole, *folds):
         prior = {} if maker is ours else {"prior": codes.mean()}
         model = maker(depth=depth, min_leaf=1, **prior).fit(X, codes)
         values.append((log_loss(model, X, codes), log_loss(model, X_test, codes_test)))
-    return np.mean(values, axis=0).tolist()
+    return values[0][0], float(np.mean([held_out for _, held_out in values[1:]]))
 
 
 def quality(report, name, depth, whole, folds, target):
-    """Log-loss of ours / each peer's on the training rows of `whole`, and held out in `folds`."""
-    size = "{} x {}".format(*whole[0].shape)
-
-    def both(maker):
-        return losses(maker, depth, [whole])[0], losses(maker, depth, folds)[1]
-
-    mine = both(ours)
+    """Log-loss of ours / each peer's on splits (X, codes, X_test, codes_test)."""
+    size, mine = "{} x {}".format(*whole[0].shape), losses(ours, depth, whole, folds)
     for peer, maker in installed().items():
         if maker is None:
             report.add(f"{name}, ours / {peer}", size, None, target=AS_GOOD, needs=peer)
             continue
-        rows = zip(("training", "held-out"), mine, both(maker), (AS_GOOD, target), strict=True)
+        theirs, goals = losses(maker, depth, whole, folds), (AS_GOOD, target)
+        rows = zip(("training", "held-out"), mine, theirs, goals, strict=True)
         for kind, own, other, goal in rows:
             row = dict(ratio=own / other, form="{:.4f}", target=goal)
             row |= dict(note=f"{own:.5f} and {other:.5f}")

@@ -199,10 +199,9 @@ def apply(path, source, **read):
     model, names = methods.load(path)
     notes = getattr(model, "notes_", None)
     if not isinstance(notes, dict) or not NOTES <= set(notes):
-        raise ValueError(
-            f"{path} was not written by --save and does not say how to read {source}; "
-            "use it from Python: solvers.model_file.load(path).predict(X)"
-        )
+        text = f"{path} was not written by --save and does not say how to read {source}"
+        hint = "use it from Python: solvers.model_file.load(path).predict(X)"
+        raise ValueError(f"{text}; {hint}")
     prep = _preprocessing(path, notes, model)
     data = datasets.load(source, schema=notes["schema"], **read)
     X, classes = prep.transform(data.X), notes["classes"]
@@ -485,18 +484,15 @@ def plain_record(record):
 
 def _preprocessing(path, notes, model):
     """Read the preprocessing in the notes of a model, checked with all else that they say."""
-    try:
+    with contextlib.suppress(datasets.DataError):
         classes, width = datasets.check_schema(notes["schema"])
         prep = datasets.Preprocess.from_dict(notes["preprocess"])
-    except datasets.DataError:
-        prep = None
-    if (
-        prep is None
-        or not prep.fill_.size == width == model.n_features_in_
-        or notes["classes"] != classes
-        or not isinstance(notes["data"], str)
-        or model.classes_.dtype.kind != "i"
-        or model.classes_.tolist() != [*range(len(classes))]
-    ):
-        raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")
-    return prep
+        if (
+            prep.fill_.size == width == model.n_features_in_
+            and notes["classes"] == classes
+            and isinstance(notes["data"], str)
+            and model.classes_.dtype.kind == "i"
+            and model.classes_.tolist() == [*range(len(classes))]
+        ):
+            return prep
+    raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")

@@ -261,29 +261,22 @@ def _diagrams(document, clouds):
 def _how(document):
     parts = [f"<p>{_prose(f'Tables: {tables.EXPLAINED}')}.</p>"]
     if document["protocol"]["tuned"]:
-        parts += ["<p>Parameters were chosen by 5-fold cross-validation on the training rows of "
-                  "each split.</p>", _choices(document)]  # fmt: skip
+        parts.append("<p>Parameters were chosen by 5-fold cross-validation on the training rows of "
+                     "each split.</p>")  # fmt: skip
+        chosen = [["method", "data", "chosen (number of splits)"]]
+        for one, row in tables.cells(document):
+            each = Counter(report.assigned(some) for some in row.get("chosen", ())).most_common()
+            told = "; ".join(f"{value} ({count})" for value, count in each)
+            chosen += [[row["method"], one["data"], told]] if told else []
+        parts.append(_table(chosen, "Parameters that were chosen", words=(1, 2)))
     if warned := report.told(document["warnings"]):
         parts.append(_list("Warnings", warned))
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     parts.append(f"<h3>Versions</h3>\n<p>{text(f'{outputs.version()}, {versions}')}</p>")
     if command := document.get("command"):
-        words = [
-            f"<span>{text(shlex.quote(word))}</span>" for word in ("python", "cli.py", *command)
-        ]
+        words = [f"<span>{text(shlex.quote(k))}</span>" for k in ("python", "cli.py", *command)]
         parts.append(f"<h3>Command</h3>\n<pre>{' '.join(words)}</pre>")
     return "\n".join(parts)
-
-
-def _choices(document):
-    """Tuned parameters and their counts."""
-    found = [["method", "data", "chosen (number of splits)"]]
-    for one, row in tables.cells(document):
-        pairs = [", ".join(f"{k}={report.value(v)}" for k, v in some.items())
-                 for some in row.get("chosen", ())]  # fmt: skip
-        told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
-        found += [[row["method"], one["data"], "; ".join(told)]] if told else []
-    return _table(found, "Parameters that were chosen", words=(1, 2))
 
 
 def text(given):

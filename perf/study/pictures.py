@@ -49,26 +49,20 @@ def plan(kind, spec, data):
     if kind in LOOKS:
         experiment.need_two_classes(data, spec.data, f"the picture {kind!r}")
         if kind == "boundary" and data.X.shape[1] != 2:
-            raise ValueError(
-                f"the picture 'boundary' needs two features and {data.name} has {data.X.shape[1]}; "
-                "leave columns out with --drop, or take --data gaussians, or another --picture"
-            )
+            text = f"'boundary' needs two features and {data.name} has {data.X.shape[1]}"
+            hint = "leave columns out with --drop, or take --data gaussians, or another --picture"
+            raise ValueError(f"the picture {text}; {hint}")
         return []
     if kind == "time":
         if LARGEST * len(data.y) < 2 * SMALLEST:
-            raise ValueError(
-                f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows and "
-                f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
-            )
+            least = f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows"
+            hint = f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
+            raise ValueError(f"{least} and {hint}")
         sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round().tolist()
         changed = {"cv": None, "trials": len(spec)}
         return [replace(spec, train=n, **changed) for n in sizes if n >= len(data.classes)]
-    own = _own(kind, asdict(spec))
-    return [
-        replace(spec, params=spec.params | {kind: value})
-        for value in grid(spec.method, kind)
-        if value != own
-    ]
+    values = [value for value in grid(spec.method, kind) if value != _own(kind, asdict(spec))]
+    return [replace(spec, params=spec.params | {kind: value}) for value in values]
 
 
 def on_fitted(kind, data):

@@ -198,13 +198,16 @@ def value(given):
     return str(given)
 
 
+def assigned(params):
+    return ", ".join(f"{key}={value(given)}" for key, given in params.items())
+
+
 def parameters(model):
     """List the parameters of a model and of those inside; None, which is none, is left out."""
     told = []
     for part in walk(model):
         given = {k: v for k, v in part["params"].items() if v is not None and k != "n_jobs"}
-        if given:
-            told.append((part["name"], ", ".join(f"{k}={value(v)}" for k, v in given.items())))
+        told += [(part["name"], assigned(given))] if given else []
     lines = [f"{name}: {text}" if len(told) > 1 else text for name, text in told]
     return [entry("parameters" * (not k), line) for k, line in enumerate(lines)]
 

@@ -68,10 +68,8 @@ class Store(contextlib.AbstractContextManager):
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ValueError(
-                    f"{self.path} is being written by another run; wait for its end, or choose "
-                    "another --out"
-                ) from None
+                hint = "wait for its end, or choose another --out"
+                raise ValueError(f"{self.path} is being written by another run; {hint}") from None
 
     def _read(self):
         self.file.seek(0)
@@ -83,10 +81,8 @@ class Store(contextlib.AbstractContextManager):
                 record = json.loads(line)
                 self.records[record["key"]] = record
             except (ValueError, TypeError, KeyError):
-                raise ValueError(
-                    f"{self.path}: line {number} is not a result; remove it, or choose another "
-                    "--out"
-                ) from None
+                text = f"{self.path}: line {number} is not a result"
+                raise ValueError(f"{text}; remove it, or choose another --out") from None
             whole += len(line)
         self.file.truncate(whole)
 

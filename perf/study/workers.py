@@ -119,7 +119,12 @@ def run(cells, jobs=1):
 def _run_in_processes(cells, jobs):
     """Yield records as processes return them; end the processes when this generator ends."""
     context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    with _sigpipe_ignored(), futures.ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+    with contextlib.ExitStack() as stack:
+        if hasattr(signal, "SIGPIPE"):  # To write to processes that have ended raises an error.
+            before = signal.signal(signal.SIGPIPE, signal.SIG_IGN) or signal.SIG_DFL
+            stack.callback(signal.signal, signal.SIGPIPE, before)
+        pool = futures.ProcessPoolExecutor(jobs, context, _end_with_parent)
+        stack.enter_context(pool)
         try:
             with without_interrupts():
                 waiting = [pool.submit(compute, cell) for cell in cells]
@@ -132,17 +137,6 @@ def _run_in_processes(cells, jobs):
             for process in set(multiprocessing.active_children()) - set(others):
                 process.terminate()
             pool.shutdown(cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _sigpipe_ignored():
-    """Ignore SIGPIPE: a pool whose processes have ended expects an error when it writes to them."""
-    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN) if hasattr(signal, "SIGPIPE") else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGPIPE, before)
 
 
 def _end_with_parent():
