@@ -188,12 +188,10 @@ def maps(row, cells, side=280):
 
 
 def _document(width, height, elements):
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}">'
-    )
-    ground = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
-    return "\n".join([head, ground, *elements, "</svg>"]) + "\n"
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    look = f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>'
+    return "\n".join([head, f'<rect {size} fill="#ffffff"/>', *elements, "</svg>"]) + "\n"
 
 
 def _coordinates(row, axis):

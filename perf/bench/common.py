@@ -85,12 +85,9 @@ def certified(model, gap=GAP):
 
 
 def python(*arguments, empty_cache=False):
-    """Return a contestant that runs a new interpreter in the project's folder; it returns stdout.
+    """Return a contestant that runs a new interpreter in the project's folder for its output."""
 
-    Compiled modules are kept, as for any user; Numba's cache too, unless empty_cache is True.
-    """
-
-    def run():
+    def run():  # Compiled modules are kept, as for any user.
         env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with tempfile.TemporaryDirectory() as folder:
             if empty_cache:
@@ -199,9 +196,8 @@ class Report:
             needs=None, **more):  # fmt: skip
         """Add a row: times in seconds, their ratio and its target, such as ">= 10".
 
-        The ratio is the peer's time / ours unless it is given; `form` writes it. `needs` is the
-        package of the peer: if the peer has no time, the note says how to install it. `more` goes
-        to the record only.
+        The ratio is the peer's time / ours unless given; `form` writes it. If the peer has no time,
+        the note says how to install its package, `needs`. `more` goes to the record only.
         """
         if needs and peer is None:
             note = f"{needs} is missing: pip install {needs}"

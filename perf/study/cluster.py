@@ -102,7 +102,10 @@ def run(cells, where):
                 future.add_done_callback(lambda future: done.put([future.key, None]))
                 continue
             except distributed.scheduler.KilledWorker as error:
-                record, lost = _killed(cell, error), lost + 1
+                count, lost = error.allowed_failures + 1, lost + 1
+                who = f"{count} workers, one after another," if count > 1 else "a worker"
+                text = f"{who} died in {workers.describe(cell)}, perhaps for lack of memory"
+                record = workers.failed(cell, text)
             except (distributed.CancelledError, OSError):
                 raise crew.scheduler_lost() from None
             except Exception as error:
@@ -115,11 +118,3 @@ def run(cells, where):
             if lost == LOST_IN_A_ROW:
                 raise ChildProcessError(f"{record['failure']}; {workers.GOES_ON}")
             yield record
-
-
-def _killed(cell, error):
-    """The record of a cell in which one worker after another has died."""
-    count = error.allowed_failures + 1
-    who = f"{count} workers, one after another," if count > 1 else "a worker"
-    text = f"{who} died in {workers.describe(cell)}, perhaps for lack of memory"
-    return workers.failed(cell, text)

@@ -472,8 +472,8 @@ def caught_warnings(data):
 
 def versions():
     loaded = [name for name in ("numpy", "numba") if name in sys.modules]
-    versions = {name: sys.modules[name].__version__ for name in loaded}
-    return {"python": sys.version.split()[0]} | versions
+    found = {"python": sys.version.split()[0]}
+    return found | {name: sys.modules[name].__version__ for name in loaded}
 
 
 def plain_record(record):

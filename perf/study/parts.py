@@ -33,10 +33,7 @@ def check(spec, where=None, **flags):
 
 
 def run(spec, where=None, path=None, quiet=True):
-    """Train and test on a cluster, `where`, or here; write a model of all rows to `path`, if given.
-
-    Returns the record, and that of the saved model or None.
-    """
+    """Train and test on a cluster, `where`, or here; return records of the run and of saving."""
     spec = replace(spec, trials=1, scale="none")
     place = cluster.connect(where) if where else contextlib.nullcontext()
     with outputs.progress(1, quiet) as (callback, _), place as client:

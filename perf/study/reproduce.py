@@ -3,7 +3,7 @@
     python cli.py reproduce exrm-table1 --out perf/papers
 
 perf/papers/<paper>.py declares the targets of a paper. Data sets that cannot be shipped are read
-from the directory ENSOLVE_DATA; a missing one is listed on the page, and nothing takes its place.
+from the directory ENSOLVE_DATA; a page lists those that are missing.
 """
 
 import hashlib

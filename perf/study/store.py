@@ -53,8 +53,13 @@ class Store(contextlib.AbstractContextManager):
         self.path = os.path.join(folder, NAME)
         self.file = open(self.path, "a+b")
         try:
-            self._lock()
+            if "fcntl" in globals():
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
+        except BlockingIOError:
+            self.file.close()
+            hint = "wait for its end, or choose another --out"
+            raise ValueError(f"{self.path} is being written by another run; {hint}") from None
         except BaseException:
             self.file.close()
             raise
@@ -62,14 +67,6 @@ class Store(contextlib.AbstractContextManager):
     def __exit__(self, *error):
         if self.file:
             self.file.close()  # and with it the lock
-
-    def _lock(self):
-        if "fcntl" in globals():
-            try:
-                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                hint = "wait for its end, or choose another --out"
-                raise ValueError(f"{self.path} is being written by another run; {hint}") from None
 
     def _read(self):
         self.file.seek(0)

@@ -271,15 +271,13 @@ def csv(document):
     ]  # fmt: skip
     found = []
     for one in document["sets"]:
+        about = {"data": one["data"], "measure": document["measure"]}
         for row in one["methods"]:
             means = {key: (row.get(key) or {}).get("mean") for key in titles[-3:]}
             more = {"p_against_best": row["p"], **(row.get("score") or {}), **means}
-            found.append({"data": one["data"]} | row | more)
-        for name, score in one["baselines"].items():
-            found.append({"data": one["data"], "method": name, **score})
-    found = [row | {"measure": document["measure"]} for row in found]
-    lines = [[row.get(title) for title in titles] for row in found]
-    return [titles, *(["" if cell is None else cell for cell in line] for line in lines)]
+            found.append(about | row | more)
+        found += [about | {"method": k, **score} for k, score in one["baselines"].items()]
+    return [titles, *([row.get(title) for title in titles] for row in found)]
 
 
 def page(document):
