@@ -160,9 +160,6 @@ def section(name, run):
     return lines
 
 
-# -- plots -----------------------------------------------------------------------------------------
-
-
 def plots(runs):
     """Return the SVG of every bench that has points, by its name: seconds against the size."""
     drawn = {}
@@ -205,9 +202,6 @@ def scale_page(run):
         titles = "rows", *(f"{w} worker{'s' * (w > 1)}" for w in WORKERS)
         lines += [f"## {name}", "", text, "", *markdown(titles, table), ""]
     return SCALE.format(tables="\n".join(lines), bandwidth=BANDWIDTH / 1e9)
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def render():

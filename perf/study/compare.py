@@ -5,8 +5,8 @@
         records = run(cells, store, jobs=2)
     document = collect(records, "error")
 
-All methods are trained and tested on the same splits of a data set. The document is made from the
-records alone, whatever their order; perf/study/tables.py makes texts and files of it.
+All methods get the same splits of a data set. The document is made from the records alone;
+perf/study/tables.py makes texts of it.
 """
 
 from collections import Counter

@@ -370,9 +370,6 @@ def wrappings(outlined, classes):
     return [f"{text} {', '.join(names)}" for text, names in found.items()]
 
 
-# -- files -----------------------------------------------------------------------------------------
-
-
 def load(path):
     """Read a model file: the model, the names of its class and of those inside."""
     model = model_file.load(path)

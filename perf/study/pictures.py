@@ -61,8 +61,8 @@ def plan(kind, spec, data):
         sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round().tolist()
         changed = {"cv": None, "trials": len(spec)}
         return [replace(spec, train=n, **changed) for n in sizes if n >= len(data.classes)]
-    values = [value for value in grid(spec.method, kind) if value != _own(kind, asdict(spec))]
-    return [replace(spec, params=spec.params | {kind: value}) for value in values]
+    own, values = _own(kind, asdict(spec)), grid(spec.method, kind)
+    return [replace(spec, params=spec.params | {kind: v}) for v in values if v != own]
 
 
 def on_fitted(kind, data):
@@ -155,8 +155,7 @@ def staged_errors(model, X, y):
 def margins(data, trial, fitted):
     """Share of rows with a margin of at most each of MARGINS, for training and for testing.
 
-    The margin is y f(x) over the sum of the weights or, of UNBOUNDED, over the largest |f| on the
-    training rows.
+    The margin is y f(x) over the sum of the weights or, of UNBOUNDED, the largest training |f|.
     """
     model = fitted.model
     f, f_test = model.decision_function(fitted.X), model.decision_function(fitted.X_test)

@@ -83,11 +83,8 @@ def _cells(job):
         return
     experiment.check(job, workers.read(job))
     digest = store.checksum(job.data)
-    for trial in range(job.trials * (job.cv or 1)):
+    for trial in range(len(job)):
         yield workers.Cell(job, trial, store.key(job, trial, digest))
-
-
-# -- pages -----------------------------------------------------------------------------------------
 
 
 def render(name, reference, target, page, missing, quick, records):
