@@ -25,7 +25,7 @@ from xml.etree import ElementTree
 
 from perf.text import abbreviate, plain
 
-STYLES = (  # colour, dashes, marker
+STYLES = (  # Colour, dashes, marker.
     ("#000000", "", "circle"),
     ("#0072b2", "7 3", "square"),
     ("#d55e00", "2 3", "triangle"),
@@ -33,17 +33,17 @@ STYLES = (  # colour, dashes, marker
     ("#8c3f7a", "4 2", "circle"),
     ("#7f6000", "1 2", "square"),
 )
-MARKERS = {  # corners
+MARKERS = {  # Corners around the origin.
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
     "triangle": ((0, -5), (5, 4), (-5, 4)),
     "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
 }
-LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # pixels around and between panels
-LETTER = 6.8  # pixels per letter of 12 pixels' height, on average
-SIZE, LINE = 12, 16  # heights of letters and of lines of text
+LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # Pixels around and between panels.
+LETTER = 6.8  # Pixels per letter of 12 pixels' height, on average.
+SIZE, LINE = 12, 16  # Heights of letters and of lines of text.
 NOTHING = MappingProxyType({})
 ANCHOR = 'text-anchor="start"'
-GUIDE = 'fill="none" stroke="#737373" stroke-dasharray="1 3"'  # lines that are no curves
+GUIDE = 'fill="none" stroke="#737373" stroke-dasharray="1 3"'  # Lines that are no curves.
 
 
 class Panel(NamedTuple):
@@ -53,10 +53,10 @@ class Panel(NamedTuple):
     x_label: str
     y_label: str
     curves: dict  # name: [(x, y), ...]
-    bands: Mapping = NOTHING  # name of a curve: [(x, low, high), ...], shaded
-    dots: tuple = ()  # names of the curves that are points without a line
-    shapes: Mapping = NOTHING  # name: (SVG attributes, [[(x, y), ...], ...]), lines below curves;
-    # infinite coordinates are ends of the axes; "" has no place in the legend
+    bands: Mapping = NOTHING  # Name of a curve: [(x, low, high), ...], shaded.
+    dots: tuple = ()  # Names of the curves that are points without a line.
+    shapes: Mapping = NOTHING  # name: (SVG attributes, [[(x, y), ...], ...]), lines below curves.
+    # Infinite coordinates are ends of the axes; "" has no place in the legend.
 
 
 class Map(NamedTuple):
@@ -300,7 +300,7 @@ def as_matplotlib(svg):
     """Return the matplotlib Figure of an SVG that `figure` or `picture` has drawn."""
     new_figure, root = need_matplotlib(), ElementTree.fromstring(svg)
     size = float(root.get("width")), float(root.get("height"))
-    drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # a pixel is 0.01 inch, 0.72 points
+    drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # A pixel is 0.01 inch, 0.72 points.
     width, height = map(float, root.get("viewBox").split()[2:])
     axes = drawn.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
@@ -339,7 +339,7 @@ def _add_artist(axes, tag, given, text, unit):
         path = Path.circle((float(given["cx"]), float(given["cy"])), float(given["r"]))
     else:
         lines = [list(zip(line[::2], line[1::2], strict=True)) for line in _outline(tag, given)]
-        codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # move, line to
+        codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # Move, line to.
         path = Path([point for line in lines for point in line] or [(0.0, 0.0)], codes or None)
     pixels = float(given.get("stroke-width", 1.0))
     dashes = [float(size) / pixels for size in given.get("stroke-dasharray", "").split()]
@@ -359,16 +359,16 @@ def _outline(tag, given):
         x, y, width, height = (float(given.get(key, 0)) for key in ("x", "y", "width", "height"))
         return [[x, y, x + width, y, x + width, y + height, x, y + height, x, y]]
     lines = [given["points"]] if "points" in given else given["d"].split("M")[1:]
-    lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # dots
+    lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # Dots.
     return [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
 
 
 # -- pictures of one method ------------------------------------------------------------------------
 
-LEAST_GAP = 1e-16  # smaller gaps are rounding, and drawn here
+LEAST_GAP = 1e-16  # Smaller gaps are rounding, and drawn here.
 CURVES = {"train": "training rows", "test": "test rows"}
-NAME = 48  # letters of a name in a picture
-MOST_PAIRS = 500  # of members that are drawn per method
+NAME = 48  # Letters of a name in a picture.
+MOST_PAIRS = 500  # Pairs of members that are drawn per method.
 
 
 def picture(record):
@@ -398,7 +398,7 @@ def _convergence(record):
     axes = ("iteration", 1.0), (f"time ({unit}), medians of the steps", factor)
     for k, (label, x) in enumerate(axes):
         curves = {name: [(x * p[k], p[2]) for p in points] for name, points in found.items()}
-        bands = {name: [(x * p[k], max(p[3], lowest), p[4]) for p in points]  # one lucky trial
+        bands = {name: [(x * p[k], max(p[3], lowest), p[4]) for p in points]  # One lucky trial.
                  for name, points in found.items()}  # fmt: skip
         row.append(Panel("", label, "gap, relative to the objective", curves, bands, shapes=guide))
     title = _titled(record, "how fast the gap closes", "median", "all of them")
@@ -497,7 +497,7 @@ def _boundary(record):
     axes = record["axes"]
     half = [(values[1] - values[0]) / 2 for values in axes]
     sides = [[value >= 0 for value in row] for row in record["decision"]]
-    ground = []  # rectangles of neighbouring cells that are given to the second class
+    ground = []  # Rectangles of neighbouring cells that are given to the second class.
     for y, row in zip(axes[1], sides, strict=True):
         for side, some in itertools.groupby(zip(row, axes[0], strict=True), key=lambda c: c[0]):
             if side:
@@ -557,29 +557,29 @@ PICTURES = {
 # -- charts ----------------------------------------------------------------------------------------
 
 STYLE = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
-COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # by day
+COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # Light colours.
 CLASSES = dict(re.findall(r"\.(\w+) \{ (.*); \}", STYLE))  # {class: declarations}
-HUES = 8  # colours h0, h1, ... of methods
-WIDE, SIDE = 360, 12  # units of a chart, and its margins
-MONO = 7.3  # units per letter; all have the same width
-MARK, GAP = 15, 8  # heights of marks below a name, and between rows
-FOOT = 38  # height of the numbers and the label of an axis
+HUES = 8  # Colours h0, h1, ... of methods.
+WIDE, SIDE = 360, 12  # Units of a chart, and its margins.
+MONO = 7.3  # Units per letter; all have the same width.
+MARK, GAP = 15, 8  # Heights of marks below a name, and between rows.
+FOOT = 38  # Height of the numbers and the label of an axis.
 FEW = 30  # Fewer dots are drawn larger.
-TICKS = 5  # numbers at most on an axis
-FRAME, HIGH = 46, 280  # of a kappa-error diagram: margin beside its axis, and height of its frame
-ENLARGED = 1.5  # pixels per unit of a chart that is a file
+TICKS = 5  # Numbers at most on an axis.
+FRAME, HIGH = 46, 280  # Of a kappa-error diagram: margin beside its axis, and height of its frame.
+ENLARGED = 1.5  # Pixels per unit of a chart that is a file.
 
 
 class Row(NamedTuple):
     """A line of a row chart: a mark at `at`, whiskers from low to high, small dots."""
 
     name: str
-    value: str  # stands at the right
+    value: str  # Stands at the right.
     at: float | None
     low: float | None = None
     high: float | None = None
     dots: tuple = ()
-    kind: str = "dot"  # or "best", or "base" for a baseline
+    kind: str = "dot"  # Or "best", or "base" for a baseline.
 
 
 class Cloud(NamedTuple):
@@ -587,8 +587,8 @@ class Cloud(NamedTuple):
 
     number: int
     points: list  # (kappa, mean error) of pairs of members
-    centre: tuple  # of all pairs
-    own: float  # error of the ensemble
+    centre: tuple  # Mean of all pairs.
+    own: float  # Error of the ensemble.
 
 
 def cloud(number, pairs, centre, own, most):
@@ -713,7 +713,7 @@ def _axis(x, y, label, form):
     for value in x.few_ticks():
         elements.append(_line(x.at(value), 2, x.at(value), y, 'class="grid"'))
         half = MONO * len(form(value)) / 2
-        at = min(max(x.at(value), half), WIDE - half)  # one at an end is not cut
+        at = min(max(x.at(value), half), WIDE - half)  # One at an end is not cut.
         elements.append(_text(at, y + 14, form(value), 'class="m"'))
     elements.append(_line(x.start, y, x.end, y, 'class="axis"'))
     return [*elements, _text((x.start + x.end) / 2, y + 31, label, 'class="m quiet"')]

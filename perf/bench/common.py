@@ -28,10 +28,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "perf" / "results"
 SOON = "<= 0.8", "<= 3"  # Targets of first reports: kernels cached, empty cache.
-GAP = 1e-6  # relative duality gap that every contestant has to reach
+GAP = 1e-6  # Relative duality gap that every contestant has to reach.
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PACKAGES = "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt"
-RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # files that runs write
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # Written by runs.
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
 
@@ -174,7 +174,7 @@ class Report:
         RESULTS.mkdir(exist_ok=True)
         self.path = RESULTS / f"{name}.jsonl"
         self.temporary = self.path.with_suffix(".part")
-        self.targets = []  # True, False or None (skipped), one per row with a target
+        self.targets = []  # True, False or None (skipped), one per row with a target.
         run = {"bench": name, "sizes": "large" if large else "small"} | environment()
         self.temporary.write_text("", encoding="utf-8")
         for kept in read_runs(self.path):

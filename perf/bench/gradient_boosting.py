@@ -38,7 +38,7 @@ def lightgbm(depth=DEPTH, min_leaf=20, leaves=None, prior=0.5):
 
     params = dict(max_depth=depth or -1, num_leaves=leaves or 2**depth, max_bin=255)
     params |= dict(min_child_samples=min_leaf, min_child_weight=1e-12, reg_lambda=1.0)
-    if min_leaf == 1:  # the built-in sets: no two values share a bin
+    if min_leaf == 1:  # The built-in sets: no two values share a bin.
         params |= dict(min_data_in_bin=1, feature_pre_filter=False)
     return LGBMClassifier(n_estimators=T, learning_rate=0.1, **params, n_jobs=1, verbose=-1)
 
@@ -75,7 +75,7 @@ def log_loss(model, X, codes):
     """Mean log-loss of ours or of a peer; None without a model."""
     if model is None:
         return None
-    model = getattr(model, "booster_", model)  # LightGBM's wrapper would warn
+    model = getattr(model, "booster_", model)  # LightGBM's wrapper would warn.
     p = model.predict(X) if model.__class__.__name__ == "Booster" else model.predict_proba(X)[:, 1]
     return float(-np.mean(np.log(np.where(codes == 1, p, 1.0 - p))))
 

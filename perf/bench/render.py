@@ -26,9 +26,9 @@ milliseconds. A ratio is the time of the first name before the "/" over that of 
 time of the peer over ours if there is no "/". Start-up times are divided by `import sklearn.svm` in
 a new process.
 """
-MANY_ROWS, WORKERS = (10**7, 10**8, 10**9), (1, 8, 64)  # of SCALE.md
-BANDWIDTH = 1e9  # bytes per second to the process that collects the sums: a network of 10 Gbit/s
-ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # of a usual fit
+MANY_ROWS, WORKERS = (10**7, 10**8, 10**9), (1, 8, 64)  # Axes of the tables of SCALE.md.
+BANDWIDTH = 1e9  # Bytes per second to the process that collects the sums: a network of 10 Gbit/s.
+ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # Of a usual fit.
 SCALE = """# Toward 1e9 rows
 
 Written by `python -m perf render` from the records of `python -m perf rows`, which

@@ -19,7 +19,7 @@ from perf.study import store, workers
 from solvers.rows.cluster import PULSE, REACH, Workers, connect, error_line, fingerprint, need_same
 
 LOST_IN_A_ROW = 3  # Cells: where nothing else finishes meanwhile, it is not the fault of a cell.
-RETRIES = 2  # of a task that a worker cannot even begin
+RETRIES = 2  # Of a task that a worker cannot even begin.
 
 _files = {}  # {data: (path, time and size of its file, checksum)}, of this process
 
@@ -98,7 +98,7 @@ def run(cells, where):
                 continue
             try:
                 record, lost = record or future.result(timeout=REACH), 0
-            except distributed.TimeoutError:  # it has died since, and is computed again
+            except distributed.TimeoutError:  # It has died since, and is computed again.
                 future.add_done_callback(lambda future: done.put([future.key, None]))
                 continue
             except distributed.scheduler.KilledWorker as error:

@@ -21,11 +21,11 @@ from perf.study.html import name_of, page
 from perf.text import spread
 from solvers.rows.cluster import check as check_cluster
 
-LEVEL = 0.05  # of all tests
+LEVEL = 0.05  # Level of all tests.
 ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.
 DIGITS = 12  # Means that differ by rounding only share a rank.
-FEWEST_SETS = 3  # of tests across data sets
-MEASURES = {  # of --measure: the field of the records, its title, and -1 where more is better
+FEWEST_SETS = 3  # Least number of sets for tests across them.
+MEASURES = {  # Of --measure: the field of the records, its title, and -1 where more is better.
     "error": ("test_error", "error", 1),
     "balanced": ("balanced_error", "balanced error", 1),
     "auc": ("auc", "area under ROC", -1),
@@ -285,7 +285,7 @@ def _across(sets, names, measure):
     if len(sets) < FEWEST_SETS:
         return found
     test, pairs, bayes = statistics.friedman(losses), statistics.wilcoxon_holm(losses), {}
-    for pair in pairs[: len(whole) - 1]:  # those of the first method
+    for pair in pairs[: len(whole) - 1]:  # Those of the first method.
         posterior = statistics.bayesian_signed_rank(*losses.T[[0, pair.second]], ROPE)
         bayes[whole[pair.second]] = posterior._asdict() | {"p": pair.adjusted}
     return found | {
@@ -310,7 +310,7 @@ def _answers(runs, sets, measure, questions):
             each.append(_answer(text, more, less, data, found, measure))
         if together:
             means = [answer["change"] for answer in each if answer["change"] is not None]
-            whole = _answer(text, more, less, None, (means, 1, 0), measure)  # sets do not overlap
+            whole = _answer(text, more, less, None, (means, 1, 0), measure)  # Sets do not overlap.
             each = [whole | {"sets": dict(Counter(answer["verdict"] for answer in each))}]
         answers += each
     return answers

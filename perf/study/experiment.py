@@ -24,29 +24,29 @@ import datasets
 from perf.study import methods
 from solvers import diversity, model_file
 
-WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
-EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
-NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
-TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
-BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
-SHOWN = 4  # digits of the points of a diagram that are kept with a comparison
-PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
-SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
+WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # Enough to run, hence to compile, nearly all kernels.
+EQUAL = 1e-12  # Votes closer than this, relative to the largest, differ by rounding only.
+NOTES = {"data", "classes", "schema", "preprocess"}  # Notes that `apply` reads from a model file.
+TUNING_FOLDS = 5  # Folds of the cross-validation on the training rows that chooses parameters.
+BLOCK = 20_000  # Rows whose votes are taken at a time to find the best member.
+SHOWN = 4  # Digits of the points of a diagram that are kept with a comparison.
+PAIRED = 18  # Members whose pairs, 153 points of a diagram, are in the record of the first trial.
+SPLITS = ("trials", "train", "cv", "seed")  # The fields of Spec that say what the splits are.
 
 
 @dataclass(frozen=True)
 class Spec:
     """All that the result of an experiment depends on."""
 
-    data: str  # name of a data set or path of a file, see datasets.load
-    method: str  # name of a command or of a baseline, a key of methods.KNOWN
-    params: dict = field(default_factory=dict)  # those of the method that are not the defaults
-    scale: str | None = None  # a key of datasets.SCALES; None: the default of the method
-    trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
-    train: float | None = 0.5  # share or number of rows to train on; not used with cv
-    cv: int | None = None  # number of folds
-    seed: int = 0  # of the splits; trial t trains with seed + t
-    read: dict = field(default_factory=dict)  # further arguments of datasets.load
+    data: str  # Name of a data set or path of a file, see datasets.load.
+    method: str  # Name of a command or of a baseline, a key of methods.KNOWN.
+    params: dict = field(default_factory=dict)  # Those of the method that are not the defaults.
+    scale: str | None = None  # A key of datasets.SCALES; None: the default of the method.
+    trials: int | None = None  # Random splits, or repetitions with cv; None: 10, or 1 with cv.
+    train: float | None = 0.5  # Share or number of rows to train on; not used with cv.
+    cv: int | None = None  # Number of folds.
+    seed: int = 0  # Seed of the splits; trial t trains with seed + t.
+    read: dict = field(default_factory=dict)  # Further arguments of datasets.load.
     grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
 
     def __post_init__(self):
@@ -54,7 +54,7 @@ class Spec:
         scale = self.scale or methods.scale(self.method, self.params)
         trials = (1 if self.cv else 10) if self.trials is None else self.trials
         train = None if self.cv else self.train
-        vars(self).update(scale=scale, trials=trials, train=train)  # equal experiments are equal
+        vars(self).update(scale=scale, trials=trials, train=train)  # Equal experiments are equal.
 
     def __len__(self):
         """Number of trials, each of them on a split of its own."""
@@ -66,7 +66,7 @@ class Fitted(NamedTuple):
 
     model: object
     prep: datasets.Preprocess
-    train: np.ndarray  # which rows of the data X and y are
+    train: np.ndarray  # Which rows of the data X and y are.
     X: np.ndarray
     y: np.ndarray
     X_test: np.ndarray
@@ -228,7 +228,7 @@ def apply(path, source, **read):
 def _table(model, X, found, decision, classes):
     """Return predictions, decisions and, where the model has them, probabilities; titles first."""
     known = range(len(classes))
-    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # or rejected
+    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # Or rejected.
     titles, columns = ["prediction", "decision"], [labels, decision.tolist()]
     if decision.ndim == 2:
         titles = ["prediction", *(f"decision {name}" for name in classes)]
@@ -254,7 +254,7 @@ def warm_up(spec, data, rows, callback):
     rows = rows[data.y[rows].argsort(kind="stable")]
     few = [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
     model = build_model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with caught_warnings(data), contextlib.suppress(ValueError):  # the fit on all rows will raise
+    with caught_warnings(data), contextlib.suppress(ValueError):  # The fit on all rows will raise.
         _, X = _prepare(model, data.X[few], spec.scale)
         return timed_fit(model, X, data.y[few])
     return 0.0
@@ -322,7 +322,7 @@ def _trial(model, split, scale):
 def outcome(model, seconds):
     """Results that a fitted model reports of itself."""
     return {
-        "certified": model.residual_ is not None,  # by a residual, None here where infinite
+        "certified": model.residual_ is not None,  # By a residual, None here where infinite.
         "residual": model.residual_,
         "objective": model.objective_,
         "converged": bool(model.converged_),
@@ -358,7 +358,7 @@ def membership(model, votes, goals):
         parts, members = [model], votes.shape[1]
         high, low = votes.max(axis=1), votes.min(axis=1)
         largest, widest = max(high.max(), -low.min()), (high - low).max()
-        real = not model._multi_class  # of labels, equal ones do not make members identical
+        real = not model._multi_class  # Of labels, equal ones do not make members identical.
         identical = members > 1 and real and bool(widest <= EQUAL * largest)
         weights = model.weights_ if model.weights_.size == members else None
         differ = diversity.averages(votes, goals, weights) if members > 1 else None
@@ -427,8 +427,8 @@ def scores(found, decision, y, larger, classes):
         "majority_error": np.count_nonzero(y != larger) / len(y),
         "balanced_error": _balanced(wrong, totals),
         "auc": None if decision is None else roc_area(decision, y == 1),
-        "confusion": confusion.tolist(),  # a row a true class, a column a predicted one
-        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # by true class
+        "confusion": confusion.tolist(),  # A row a true class, a column a predicted one.
+        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # By true class.
     }
 
 
@@ -438,7 +438,7 @@ def roc_area(scores, positive):
     if n in (0, many):
         return None
     ordered, own = np.sort(scores), scores[positive]
-    below = np.searchsorted(ordered, own).sum()  # pairs of a positive row and any lower one
+    below = np.searchsorted(ordered, own).sum()  # Pairs of a positive row and any lower one.
     not_above = np.searchsorted(ordered, own, side="right").sum()  # Ties count half.
     return float((0.5 * (below + not_above) - 0.5 * n * n) / (n * (many - n)))
 

@@ -15,11 +15,11 @@ from perf import draw
 from perf.study import experiment, methods, outputs, report, statistics, tables
 from perf.text import duration, mean_std, plain, span, tick
 
-POINTS = 6000  # dots in all kappa-error diagrams together, at most
-NONE = "\u2013"  # in place of a missing number
-LEAST_SECONDS = 1e-6  # lower limit of the logarithmic axis
+POINTS = 6000  # Dots in all kappa-error diagrams together, at most.
+NONE = "\u2013"  # In place of a missing number.
+LEAST_SECONDS = 1e-6  # Lower limit of the logarithmic axis.
 STYLE = draw.STYLE + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-WORDS = ' class="words"'  # of a cell that is no number
+WORDS = ' class="words"'  # Of a cell that is no number.
 HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>

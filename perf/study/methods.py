@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from solvers import METHODS, model_file
 
-RUN_PARAMS = {"random_state", "verbose", "callback", "prefit"}  # set by the runner
-OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
-SPELLED = {  # further forms of a parameter on the command line
+RUN_PARAMS = {"random_state", "verbose", "callback", "prefit"}  # Set by the runner.
+OF_ESTIMATORS = ("members", "base", "meta")  # Parameters in which a command's name is a method.
+SPELLED = {  # Further forms of a parameter on the command line.
     **dict.fromkeys(OF_ESTIMATORS, "; or names of methods"),
     "class_weight": "; or name=factor,name=factor",
     "perturb": "; as name=value,value,name=value,value",
 }
-BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
+BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # Of comparisons, as METHODS.
 KNOWN = METHODS | BASELINES
 EXAMPLES = """examples:
   python cli.py datasets
@@ -44,17 +44,17 @@ EXAMPLES = """examples:
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
 PARAMETERS = Path(__file__).with_name("parameters.json")
-PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # of the others it is solvers
-FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
+PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # Of the others it is solvers.
+FILES = {name: file for file, name, _ in KNOWN.values()}  # Of the classes that a run may use.
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
-UNTOLD = {  # parameters left out of reports: the base is the model inside, and l2 is for no base
+UNTOLD = {  # Parameters left out of reports: the base is the model inside, and l2 is for no base.
     "OneVsRest": RUN_PARAMS | {"base", "l2", "tol"},
     "Calibrated": RUN_PARAMS | {"base"},
 }
-BLOCK_METHODS = (  # methods whose fit takes row blocks
+BLOCK_METHODS = (  # Methods whose fit takes row blocks.
     "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
 )  # fmt: skip
-SHOWN = {  # captions of pictures; other kinds are names of parameters
+SHOWN = {  # Captions of pictures; other kinds are names of parameters.
     "convergence": "duality gap by iteration and by time",
     "members": "error by the number of members",
     "margins": "distribution of the margins",
@@ -109,7 +109,7 @@ PICTURES = {  # Kinds of --picture per method, the default first.
 class Parameter(NamedTuple):
     """A constructor parameter as --help shows it."""
 
-    metavar: str  # INT, FLOAT, BOOL, NAME or VALUE
+    metavar: str  # INT, FLOAT, BOOL, NAME or VALUE.
     default: object
     text: str
 
@@ -303,7 +303,7 @@ def build(command, params, seed, classes, callback=None, soft=False):
         model = class_of("Calibrated")(model)
     if classes > 2 and not model._multi_class:
         model = class_of("OneVsRest")(model, callback=callback)
-        model.class_weight = given.get("class_weight")  # of the classes, not of the two sides
+        model.class_weight = given.get("class_weight")  # Of the classes, not of the two sides.
         model.base.class_weight = None
     return model
 

@@ -16,8 +16,8 @@ from perf.study import methods
 from perf.text import entry, plain
 from solvers import model_file
 
-INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
-IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex", "report.html")  # of --out
+INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # Flags that name files.
+IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex", "report.html")  # In --out.
 TROUBLES = (
     KeyboardInterrupt, MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError,
 )  # fmt: skip
@@ -69,13 +69,13 @@ def folder(path):
 
 def check(args):
     """Raise ValueError if an output would overwrite an input or another output; links count."""
-    import datasets  # and NumPy, which help does not need
+    import datasets  # And NumPy, which help does not need.
 
     named = []
     for flag in INPUTS + OUTPUTS:
         given = getattr(args, flag, None) or []
         for path in given if isinstance(given, list) else [given]:
-            path = datasets.locate(path) if flag == "data" else path  # none of a generated set
+            path = datasets.locate(path) if flag == "data" else path  # None of a generated set.
             named += [(flag, path)] if path else []
     if args.command == "compare" and args.out:
         named += [("out", os.path.join(args.out, name)) for name in IN_FOLDER]
@@ -91,7 +91,7 @@ def error_line(error):
     """Message of one line for one of TROUBLES."""
     text = f"error: {error}"
     if isinstance(error, KeyboardInterrupt):
-        sys.unraisablehook = lambda complaint: None  # of objects that were left half made
+        sys.unraisablehook = lambda complaint: None  # Of objects that were left half made.
         text = "; ".join(["interrupted", *map(str, error.args)])
     elif isinstance(error, MemoryError):
         text = f"error: out of memory. {error}"
@@ -115,7 +115,7 @@ def with_streams(main):
     code = main()
     try:
         sys.stdout.flush()
-    except (AttributeError, OSError):  # closed, or full: main has reported the error
+    except (AttributeError, OSError):  # Closed, or full: main has reported the error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 

@@ -16,7 +16,7 @@ from perf.study.workers import Step
 from perf.text import mean_std, spread
 
 VERDICTS = HOLDS, PARTLY, FAILS = "holds", "partly holds", "does not hold"
-UNDECIDED = "undecided"  # of an observation that is as claimed in the mean, but not beyond chance
+UNDECIDED = "undecided"  # Of an observation that is as claimed in the mean, but not beyond chance.
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Target:
     claim: str
     jobs: Callable  # jobs(quick) -> {label: Spec or Step}; quick: a run of seconds
     page: Callable  # page(records, quick) -> Page
-    seconds: str  # sentence on the time that it takes
+    seconds: str  # Sentence on the time that it takes.
 
 
 @dataclass
 class Page:
     """Results of a target: verdict, tables, drawings, deviations from the paper."""
 
-    verdict: str  # one of VERDICTS
-    reason: str  # one or two sentences with the numbers that decide
-    contents: list  # texts and Tables, in their order
+    verdict: str  # One of VERDICTS.
+    reason: str  # One or two sentences with the numbers that decide.
+    contents: list  # Texts and Tables, in their order.
     pictures: dict = field(default_factory=dict)  # {suffix of the file's name: (SVG, caption)}
-    deviations: list = field(default_factory=list)  # sentences; the page numbers them
+    deviations: list = field(default_factory=list)  # Sentences; the page numbers them.
 
 
 class Table(NamedTuple):

@@ -44,7 +44,7 @@ def run(spec, where=None, path=None, quiet=True):
         name, count = datasets.locate(spec.data).resolve().name, _training_files(spec, len(data))
         train, test, saved = data[:count], data[count:], None
         with experiment.caught_warnings(data) as warned:
-            seconds = 0.0 if client else _warm_up(spec, train, callback)  # workers compile alone
+            seconds = 0.0 if client else _warm_up(spec, train, callback)  # Workers compile alone.
             model, results = _trial(spec, train, test, callback)
             if path:
                 whole = experiment.build_model(spec, data, 0, callback).fit(data)
@@ -79,7 +79,7 @@ def _warm_up(spec, data, callback):
     X, y = _rows(data, _few_rows, WARM_UP_ROWS // 2)
     rows = np.concatenate([np.flatnonzero(y == k)[: WARM_UP_ROWS // 2] for k in range(2)])
     model = experiment.build_model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with contextlib.suppress(ValueError):  # the fit on all rows will raise
+    with contextlib.suppress(ValueError):  # The fit on all rows will raise.
         return experiment.timed_fit(model, datasets.blocks([(X[rows], y[rows])]))
     return 0.0
 
@@ -88,7 +88,7 @@ def _trial(spec, train, test, callback):
     """Train and test on row blocks; return the model, and results as of a trial."""
     model = experiment.build_model(spec, train, 0, callback)
     seconds = experiment.timed_fit(model, train)
-    model.set_params(callback=None)  # workers cannot call it
+    model.set_params(callback=None)  # Workers cannot call it.
     seen = np.sum(train.map(_confusion, model), axis=0)
     decision, y = _rows(test, _decisions, model)
     found = (decision >= 0).astype(int)

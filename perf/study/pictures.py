@@ -20,19 +20,19 @@ from perf.study import experiment, methods
 # Values of `solver` whose convergence is shown side by side; other methods have one way only.
 SOLVERS = dict.fromkeys(("ExRM", "PSVM"), ("paper", "alm", "auto"))
 SOLVERS |= dict.fromkeys(("DRM", "NuSVM"), ("alternating", "auto"))
-FINER = {  # grids of parameters for which those of --tune are too coarse, or not of numbers
+FINER = {  # Grids of parameters for which those of --tune are too coarse, or not of numbers.
     ("drm", "mu"): [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1],
     ("bagging", "max_features"): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
     ("gradient-boosting", "learning_rate"): [0.01, 0.03, 0.1, 0.3, 1.0],
     ("gradient-boosting", "max_depth"): [1, 2, 3, 4, 5, 6, 8, 10],
 }
-UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # members with outputs of any size
-MARGINS = np.linspace(-1.0, 1.0, 201)  # abscissas of the distribution of the margins
-GRID = 200  # points on either axis at which a decision boundary is sought
-AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
+UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # Members have any outputs.
+MARGINS = np.linspace(-1.0, 1.0, 201)  # Abscissas of the distribution of the margins.
+GRID = 200  # Points on either axis at which a decision boundary is sought.
+AIR = 0.06  # Part of the range of a feature by which the picture goes beyond it.
 FEW_MEMBERS = 12  # Above, the boundaries of members are not drawn.
-MOST_POINTS = 1500  # rows that are drawn beside a boundary
-SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
+MOST_POINTS = 1500  # Rows that are drawn beside a boundary.
+SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # Training time: least rows, largest part, number of sizes.
 
 
 def choose(plot, kind, command):
@@ -85,7 +85,7 @@ def run(specs, data, callback=None):
     for spec in specs:
         try:
             yield from experiment.trials(spec, data=data, callback=callback, warm=True)
-        except ValueError:  # as of a parameter that suits other data: the curve has a gap there
+        except ValueError:  # The value suits other data: the curve has a gap there.
             continue
 
 
@@ -110,9 +110,9 @@ def convergence(data, trial, fitted):
     for solver in SOLVERS.get(name, (name,)):
         changes = {"solver": solver} if name in SOLVERS else {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that "paper" stops short is what the picture shows
+            warnings.simplefilter("ignore")  # That "paper" stops short is what the picture shows.
             try:
-                if changes:  # kernels of the other solvers may not have been compiled yet
+                if changes:  # Kernels of the other solvers may not have been compiled yet.
                     _watched(fitted, changes | {"max_iter": experiment.WARM_UP_ITERATIONS})
                 curves[solver] = _watched(fitted, changes)
             except ValueError:
@@ -125,7 +125,7 @@ def _watched(fitted, changes):
     points = []
 
     def watch(model, iteration, info):
-        if "rows" not in info:  # else it is the gap of a smaller problem
+        if "rows" not in info:  # Else it is the gap of a smaller problem.
             points.append([iteration, time.perf_counter() - start, info["residual"]])
 
     params = fitted.model.get_params(deep=False) | changes | {"callback": watch}
@@ -147,7 +147,7 @@ def staged_errors(model, X, y):
     if hasattr(model, "staged_decision_function"):
         decisions = model.staged_decision_function(X)
     else:
-        weights = model.weights_ / model.weights_.max()  # equal ones are 1: ties stay ties
+        weights = model.weights_ / model.weights_.max()  # Equal ones are 1: ties stay ties.
         decisions = np.cumsum(model.votes(X) * weights, axis=1).T
     return [float(((decision >= 0) != (y == 1)).mean()) for decision in decisions]
 
@@ -180,7 +180,7 @@ def boundary(data, trial, fitted):
     if trial:
         return None
     raw, model = data.X[fitted.train], fitted.model
-    kept = np.flatnonzero(np.isfinite(raw).all(axis=1))[:MOST_POINTS]  # a gap has no place
+    kept = np.flatnonzero(np.isfinite(raw).all(axis=1))[:MOST_POINTS]  # A gap has no place.
     low, high = np.nanmin(data.X, axis=0), np.nanmax(data.X, axis=0)
     air = np.where(high > low, AIR * (high - low), 1.0)
     axes = np.linspace(low - air, high + air, GRID).T
@@ -219,7 +219,7 @@ def _effect(parameter, records, others):
     for record in [*records, *others]:
         groups.setdefault(_own(parameter, record["spec"]), []).append(record)
     whole = [v for v, some in groups.items() if len(some) == len(records)]
-    numbers = float if parameter == "max_features" else int | float  # a whole one counts features
+    numbers = float if parameter == "max_features" else int | float  # A whole one counts features.
     values = sorted(v for v in whole if isinstance(v, numbers))
     if not values:
         raise ValueError(f"the picture {parameter!r} needs a value that suits the data")

@@ -24,10 +24,10 @@ from perf.text import (
 )
 from solvers import METHODS
 
-NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
-LISTED = 8  # classes that are listed before the others are only counted
-CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
-SHARED = (  # what does not differ from trial to trial, or is no figure
+NAME, TITLE = 24, 12  # Letters of a class's name in a text, and in a table.
+LISTED = 8  # Classes that are listed before the others are only counted.
+CONFUSIONS = 6  # Confusions that are listed where the matrix is too wide.
+SHARED = (  # Fields that are equal in all trials, or no figures.
     "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
 )  # fmt: skip
 PROTOCOL = ("trials", "train", "cv", "seed")
@@ -37,7 +37,7 @@ NO_CERTIFICATE = {
     "Voting": "a vote optimises nothing",
     "Stacking": "the classifier on top has the last word",
 }
-MEASURES = {  # of diversity: title, title of two lines, and whether it is a share
+MEASURES = {  # Of diversity: title, title of two lines, and whether it is a share.
     "member_error": ("member error", "member error", True),
     "disagreement": ("disagreement", "dis- agree", True),
     "kappa": ("kappa", "kappa", False),
@@ -64,7 +64,7 @@ def collect(records, command, saved=None, picture=None):
         "method": METHODS[spec["method"]][1],
         "data": first["data"] | {"notes": first["data"]["notes"] + model["notes"]},
         "protocol": {key: spec[key] for key in (*PROTOCOL, "scale")},
-        "parts": first.get("parts"),  # of a directory
+        "parts": first.get("parts"),  # Of a directory.
         "read": spec["read"],
         "params": spec["params"],
         "model": model,
@@ -141,7 +141,7 @@ def measures(differ):
     """Return the means of the diversity of members as texts, by title."""
     values = {key: differ[key]["mean"] for key in MEASURES}
     return {
-        title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # no -0.00
+        title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # No -0.00.
         for key, (title, _, share) in MEASURES.items()
     }
 

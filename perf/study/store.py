@@ -12,7 +12,7 @@ import os
 
 import datasets
 
-with contextlib.suppress(ImportError):  # Windows has no such locks, and runs there are not guarded
+with contextlib.suppress(ImportError):  # Windows has no such locks, and runs there are not guarded.
     import fcntl
 
 NAME = "results.jsonl"
@@ -66,7 +66,7 @@ class Store(contextlib.AbstractContextManager):
 
     def __exit__(self, *error):
         if self.file:
-            self.file.close()  # and with it the lock
+            self.file.close()  # And with it the lock.
 
     def _read(self):
         self.file.seek(0)

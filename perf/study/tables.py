@@ -7,8 +7,8 @@ from statistics import fmean
 from perf.study.report import MAJORITY, broken, head, protocol, warned
 from perf.text import abbreviate, columns, duration, entry, fill, markdown, mean_std, plain, span
 
-NAME = 26  # letters of a method in the text
-LISTED = 3  # names in a sentence before the others are only counted
+NAME = 26  # Letters of a method in the text.
+LISTED = 3  # Names in a sentence before the others are only counted.
 SIGNED = 6  # Below 6 sets Wilcoxon's test has no p-value under 5 %.
 TITLES = ("method", "{}", "rank", "fit time", "members", "disagree", "best member")
 HYPHENS = {"members": "mem- bers", "disagree": "dis- agree"}  # Of titles in the text.

@@ -25,7 +25,7 @@ from solvers.rows.cluster import error_line, without_interrupts
 
 GOES_ON = "with --out, finished cells are kept: rerun the same command to resume"
 
-_warm = set()  # titles of the methods that this process has run
+_warm = set()  # Titles of the methods that this process has run.
 
 
 class Cell(NamedTuple):
@@ -71,7 +71,7 @@ def compute(cell):
     start = time.perf_counter()
     try:
         record = _call(cell) if isinstance(cell, Step) else _trial(cell)
-    except Exception as error:  # whatever it is, the other cells are to be run
+    except Exception as error:  # Whatever it is, the other cells are to be run.
         return failed(cell, error_line(error), time.perf_counter() - start)
     return {"key": cell.key, **record, "cell_seconds": time.perf_counter() - start}
 
@@ -98,7 +98,7 @@ def _trial(cell):
     (record,) = experiment.trials(spec, data=data, **how)
     if kind not in _warm:
         _warm.add(kind)
-        gc.freeze()  # what was imported and compiled stays: no collection need look at it
+        gc.freeze()  # Imported and compiled objects stay: no collection need visit them.
     return record
 
 
