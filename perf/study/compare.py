@@ -297,9 +297,6 @@ def _across(sets, names, measure):
     }  # fmt: skip
 
 
-# -- questions -------------------------------------------------------------------------------------
-
-
 def _answers(runs, sets, measure, questions):
     """Answer each question on every set or, of three sets and more, on all of them together."""
     answers, together = [], len(sets) >= FEWEST_SETS

@@ -200,8 +200,7 @@ def apply(path, source, **read):
     notes = getattr(model, "notes_", None)
     if not isinstance(notes, dict) or not NOTES <= set(notes):
         text = f"{path} was not written by --save and does not say how to read {source}"
-        hint = "use it from Python: solvers.model_file.load(path).predict(X)"
-        raise ValueError(f"{text}; {hint}")
+        raise ValueError(f"{text}; use it from Python: solvers.model_file.load(path).predict(X)")
     prep = _preprocessing(path, notes, model)
     data = datasets.load(source, schema=notes["schema"], **read)
     X, classes = prep.transform(data.X), notes["classes"]
@@ -338,7 +337,10 @@ def _decide(model, X, classes):
 
 
 def votes_of(model, X, y):
-    """Return votes (n, T) and labels; of many classes + if right, and +; None of OneVsRest."""
+    """Return the members' votes (n, T) and the labels; None for OneVsRest.
+
+    Votes for one of many classes are + if right, and all labels are + then.
+    """
     if type(model).__name__ == "OneVsRest":
         return None, None
     if not model._multi_class:
