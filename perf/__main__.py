@@ -12,7 +12,7 @@ from pathlib import Path
 from perf.bench import render
 from perf.bench.common import THREADS, Report
 
-HELPERS = {"common", "problems", "render"}  # modules of perf/bench/ that are no benches
+HELPERS = {"common", "problems", "render"}  # Modules of perf/bench/ that are no benches.
 
 
 def benches():
@@ -37,7 +37,7 @@ def main(names):
     if not importlib.util.find_spec("sklearn"):
         print("perf: benches need scikit-learn: pip install -e '.[peers]'", file=sys.stderr)
         return 2
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # before a bench imports numpy
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # Before a bench imports numpy.
     large = os.environ.get("PERF") == "large"
     for name in names:
         bench = importlib.import_module(f"perf.bench.{files[name].stem}")

@@ -6,9 +6,8 @@
     svg = standalone(svg)             such a chart as a file, light or dark as the reader prefers
     as_matplotlib(svg).savefig(...)   a drawing as .png or .pdf
 
-Curves differ in colour, dashes and marker, so that a grey print can be read. The legend stands
-beside the panels. Charts are WIDE units wide, as a phone is: names stand above their marks and are
-broken into lines.
+Curves differ in colour, dashes and marker, so that a grey print can be read. Charts are WIDE units
+wide, as a phone is: names stand above their marks and are broken into lines.
 """
 
 import bisect
@@ -26,7 +25,7 @@ from xml.etree import ElementTree
 
 from perf.text import abbreviate, plain
 
-STYLES = (  # colour, dashes, marker
+STYLES = (  # Colour, dashes, marker.
     ("#000000", "", "circle"),
     ("#0072b2", "7 3", "square"),
     ("#d55e00", "2 3", "triangle"),
@@ -34,17 +33,17 @@ STYLES = (  # colour, dashes, marker
     ("#8c3f7a", "4 2", "circle"),
     ("#7f6000", "1 2", "square"),
 )
-MARKERS = {  # corners
+MARKERS = {  # Corners around the origin.
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
     "triangle": ((0, -5), (5, 4), (-5, 4)),
     "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
 }
-LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # pixels around and between panels
-LETTER = 6.8  # pixels per letter of 12 pixels' height, on average
-SIZE, LINE = 12, 16  # heights of letters and of lines of text
+LEFT, TOP, BOTTOM, BETWEEN = 84, 30, 46, 34  # Pixels around and between panels.
+LETTER = 6.8  # Pixels per letter of 12 pixels' height, on average.
+SIZE, LINE = 12, 16  # Heights of letters and of lines of text.
 NOTHING = MappingProxyType({})
 ANCHOR = 'text-anchor="start"'
-GUIDE = 'fill="none" stroke="#737373" stroke-dasharray="1 3"'  # lines that are no curves
+GUIDE = 'fill="none" stroke="#737373" stroke-dasharray="1 3"'  # Lines that are no curves.
 
 
 class Panel(NamedTuple):
@@ -54,10 +53,10 @@ class Panel(NamedTuple):
     x_label: str
     y_label: str
     curves: dict  # name: [(x, y), ...]
-    bands: Mapping = NOTHING  # name of a curve: [(x, low, high), ...], shaded
-    dots: tuple = ()  # names of the curves that are points without a line
-    shapes: Mapping = NOTHING  # name: (SVG attributes, [[(x, y), ...], ...]), lines below curves;
-    # infinite coordinates are ends of the axes; "" has no place in the legend
+    bands: Mapping = NOTHING  # Name of a curve: [(x, low, high), ...], shaded.
+    dots: tuple = ()  # Names of the curves that are points without a line.
+    shapes: Mapping = NOTHING  # name: (SVG attributes, [[(x, y), ...], ...]), lines below curves.
+    # Infinite coordinates are ends of the axes; "" has no place in the legend.
 
 
 class Map(NamedTuple):
@@ -117,10 +116,7 @@ def limits(values, log):
 
 
 def banded(x, runs, low=-math.inf, high=math.inf):
-    """Curve of the means of runs, one list of len(x) values each, and band of +- their std.
-
-    The band is clipped to [low, high].
-    """
+    """Curve of means of runs, lists of len(x) values, and band of +- std within [low, high]."""
     curve, band = [], []
     for at, values in zip(x, zip(*runs, strict=True), strict=True):
         mean = statistics.fmean(values)
@@ -138,9 +134,8 @@ def figure(
 ):
     """Return the SVG of rows of panels with a legend beside them; a row shares its y axis.
 
-    Axes named in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write their numbers.
-    A panel has width and height in pixels, all have lines of title above them. Every y axis shows
-    the values of `include`.
+    Axes in log, "", "x", "y" or "xy", are logarithmic; x_form and y_form write numbers. `panel` is
+    width and height of one. Lines of `title` stand above all; every y axis shows `include`.
     """
     panels = list(itertools.chain(*rows))
     names = list(dict.fromkeys(name for one in panels for name in one.curves))
@@ -162,10 +157,9 @@ def figure(
     dotted = {name for one in panels for name in one.dots}
     for k, name in enumerate([*names, *lines]):
         at = above + TOP + 10 + 22 * k
-        if name in dotted:
-            elements += _dots([(right + 17, at)], styles[name])
-        elif name in styles:
-            elements += _curve([(right, at), (right + 34, at)], styles[name])
+        if name in styles:
+            ends = [(right + 17, at)] if name in dotted else [(right, at), (right + 34, at)]
+            elements += _curve(ends, styles[name], name in dotted)
         else:
             elements.append(_path([[(right, at), (right + 34, at)]], lines[name]))
         elements.append(_text(right + 44, at + 4, name, ANCHOR))
@@ -194,12 +188,10 @@ def maps(row, cells, side=280):
 
 
 def _document(width, height, elements):
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}">'
-    )
-    ground = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
-    return "\n".join([head, ground, *elements, "</svg>"]) + "\n"
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    look = f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="{SIZE}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>'
+    return "\n".join([head, f'<rect {size} fill="#ffffff"/>', *elements, "</svg>"]) + "\n"
 
 
 def _coordinates(row, axis):
@@ -250,24 +242,20 @@ def _contents(one, x, y, styles):
         elements.append(f'<polygon points="{points}" {look}/>')
     for name, curve in one.curves.items():
         points = [(x.at(a), y.at(b)) for a, b in curve]
-        elements += (_dots if name in one.dots else _curve)(points, styles[name])
+        elements += _curve(points, styles[name], name in one.dots)
     return elements
 
 
-def _curve(points, style):
-    """A line through the points and a marker on each; of many points, on a few."""
+def _curve(points, style, dotted):
+    """A line through the points, markers on at most 8; dotted: small markers on all, no line."""
     colour, dashes, marker = style
+    if dotted:
+        shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
+        return [f'<g fill-opacity="0.5">{shapes}</g>']
     dash = f' stroke-dasharray="{dashes}"' if dashes else ""
     look = f'fill="none" stroke="{colour}" stroke-width="2"{dash}'
     line = f'<polyline points="{_points(points)}" {look}/>'
     return [line, *(_marker(x, y, colour, marker) for x, y in points[:: len(points) // 8 + 1])]
-
-
-def _dots(points, style):
-    """A small marker on each point, no line."""
-    colour, _, marker = style
-    shapes = "".join(_marker(x, y, colour, marker) for x, y in points)
-    return [f'<g fill-opacity="0.5">{shapes}</g>']
 
 
 def _marker(x, y, colour, kind):
@@ -312,7 +300,7 @@ def as_matplotlib(svg):
     """Return the matplotlib Figure of an SVG that `figure` or `picture` has drawn."""
     new_figure, root = need_matplotlib(), ElementTree.fromstring(svg)
     size = float(root.get("width")), float(root.get("height"))
-    drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # a pixel is 0.01 inch, 0.72 points
+    drawn = new_figure(figsize=(size[0] / 100, size[1] / 100))  # A pixel is 0.01 inch, 0.72 points.
     width, height = map(float, root.get("viewBox").split()[2:])
     axes = drawn.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
@@ -351,7 +339,7 @@ def _add_artist(axes, tag, given, text, unit):
         path = Path.circle((float(given["cx"]), float(given["cy"])), float(given["r"]))
     else:
         lines = [list(zip(line[::2], line[1::2], strict=True)) for line in _outline(tag, given)]
-        codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # move, line to
+        codes = [code for line in lines for code in (1, *[2] * (len(line) - 1))]  # Move, line to.
         path = Path([point for line in lines for point in line] or [(0.0, 0.0)], codes or None)
     pixels = float(given.get("stroke-width", 1.0))
     dashes = [float(size) / pixels for size in given.get("stroke-dasharray", "").split()]
@@ -371,16 +359,16 @@ def _outline(tag, given):
         x, y, width, height = (float(given.get(key, 0)) for key in ("x", "y", "width", "height"))
         return [[x, y, x + width, y, x + width, y + height, x, y + height, x, y]]
     lines = [given["points"]] if "points" in given else given["d"].split("M")[1:]
-    lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # dots
+    lines = [re.sub(r"(\S+) (\S+)h0", r"\1 \2 \1.3 \2.3", line) for line in lines]  # Dots.
     return [[float(one) for one in re.findall(r"-?[\d.]+", line)] for line in lines]
 
 
 # -- pictures of one method ------------------------------------------------------------------------
 
-LEAST_GAP = 1e-16  # smaller gaps are rounding, and drawn here
+LEAST_GAP = 1e-16  # Smaller gaps are rounding, and drawn here.
 CURVES = {"train": "training rows", "test": "test rows"}
-NAME = 48  # letters of a name in a picture
-MOST_PAIRS = 500  # of members that are drawn per method
+NAME = 48  # Letters of a name in a picture.
+MOST_PAIRS = 500  # Pairs of members that are drawn per method.
 
 
 def picture(record):
@@ -400,8 +388,8 @@ def _titled(record, shows, line="mean", band="standard deviation"):
 def _convergence(record):
     """Gap against iteration and against time, one curve per solver."""
     runs, tol = record["runs"], record["runs"][0]["tol"]
-    seconds = [curve[-1][1] for run in runs for curve in run["curves"].values() if curve]
-    unit, factor = _unit(seconds)
+    longest = max(curve[-1][1] for run in runs for curve in run["curves"].values() if curve)
+    unit, factor = ("s", 1.0) if longest >= 1 else ("ms", 1000.0)
     found = {name: _medians([run["curves"][name] for run in runs if run["curves"][name]])
              for name in runs[0]["curves"]}  # fmt: skip
     found = {name: points for name, points in found.items() if points}
@@ -410,7 +398,7 @@ def _convergence(record):
     axes = ("iteration", 1.0), (f"time ({unit}), medians of the steps", factor)
     for k, (label, x) in enumerate(axes):
         curves = {name: [(x * p[k], p[2]) for p in points] for name, points in found.items()}
-        bands = {name: [(x * p[k], max(p[3], lowest), p[4]) for p in points]  # one lucky trial
+        bands = {name: [(x * p[k], max(p[3], lowest), p[4]) for p in points]  # One lucky trial.
                  for name, points in found.items()}  # fmt: skip
         row.append(Panel("", label, "gap, relative to the objective", curves, bands, shapes=guide))
     title = _titled(record, "how fast the gap closes", "median", "all of them")
@@ -420,12 +408,9 @@ def _convergence(record):
 def _medians(runs):
     """(iteration, seconds, median, smallest and largest gap) where all runs have begun.
 
-    A run that has ended keeps its last gap. Seconds are sums of the median time per step of the
-    runs that made it, so that a pause in one run does not count.
+    A run that has ended keeps its last gap. Seconds are sums of the median time of a step.
     """
     points, seconds, before = [], 0.0, [0.0] * len(runs)
-    if not runs:
-        return points
     for iteration in sorted({point[0] for run in runs for point in run}):
         if iteration < max(run[0][0] for run in runs):
             continue
@@ -492,7 +477,7 @@ def _effect(record):
 def _times(record):
     """Training time against the number of rows."""
     rows, seconds = record["rows"], record["seconds"]
-    unit, factor = _unit(list(itertools.chain(*seconds)))
+    unit, factor = ("s", 1.0) if max(map(max, seconds)) >= 1 else ("ms", 1000.0)
     parts = []
     for some in seconds:
         values = [factor * value for value in some] * (2 if len(some) == 1 else 1)
@@ -507,17 +492,12 @@ def _times(record):
     return figure([[panel]], "xy", x_form="{:,g}".format, title=title)
 
 
-def _unit(seconds):
-    """Unit of an axis of times, and how many of it a second has."""
-    return ("s", 1.0) if max(seconds) >= 1 else ("ms", 1000.0)
-
-
 def _boundary(record):
     """Training rows, and the border of the classes; ties belong to the second class."""
     axes = record["axes"]
     half = [(values[1] - values[0]) / 2 for values in axes]
     sides = [[value >= 0 for value in row] for row in record["decision"]]
-    ground = []  # rectangles of neighbouring cells that are given to the second class
+    ground = []  # Rectangles of neighbouring cells that are given to the second class.
     for y, row in zip(axes[1], sides, strict=True):
         for side, some in itertools.groupby(zip(row, axes[0], strict=True), key=lambda c: c[0]):
             if side:
@@ -556,11 +536,9 @@ def _border(sides, axes, half):
 def _kappa_error(record):
     """Kappa-error diagram of several methods, with their names below."""
     clouds = []
-    for k, (name, (kappas, errors)) in enumerate(record["clouds"].items()):
-        pairs = [(kappa, 100 * error) for kappa, error in zip(kappas, errors, strict=True)]
-        centre = statistics.fmean(kappas), 100 * statistics.fmean(errors)
-        few = pairs[:: -(-len(pairs) // MOST_PAIRS)]
-        clouds.append(Cloud(k, few, centre, 100 * record["errors"][name]))
+    for k, (name, pairs) in enumerate(record["clouds"].items()):
+        centre = map(statistics.fmean, pairs)
+        clouds.append(cloud(k, pairs, centre, record["errors"][name], MOST_PAIRS))
     title = f"Kappa-error diagram, {abbreviate(record['data'], NAME)}"
     return standalone(kappa_error_chart(title, clouds, list(record["clouds"])))
 
@@ -579,29 +557,29 @@ PICTURES = {
 # -- charts ----------------------------------------------------------------------------------------
 
 STYLE = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
-COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # by day
+COLOURS = dict(re.findall(r"--(\w+): (#\w+)", STYLE.partition("@media")[0]))  # Light colours.
 CLASSES = dict(re.findall(r"\.(\w+) \{ (.*); \}", STYLE))  # {class: declarations}
-HUES = 8  # colours h0, h1, ... of methods
-WIDE, SIDE = 360, 12  # units of a chart, and its margins
-MONO = 7.3  # units per letter; all have the same width
-MARK, GAP = 15, 8  # heights of marks below a name, and between rows
-FOOT = 38  # height of the numbers and the label of an axis
+HUES = 8  # Colours h0, h1, ... of methods.
+WIDE, SIDE = 360, 12  # Units of a chart, and its margins.
+MONO = 7.3  # Units per letter; all have the same width.
+MARK, GAP = 15, 8  # Heights of marks below a name, and between rows.
+FOOT = 38  # Height of the numbers and the label of an axis.
 FEW = 30  # Fewer dots are drawn larger.
-TICKS = 5  # numbers at most on an axis
-FRAME, HIGH = 46, 280  # of a kappa-error diagram: margin beside its axis, and height of its frame
-ENLARGED = 1.5  # pixels per unit of a chart that is a file
+TICKS = 5  # Numbers at most on an axis.
+FRAME, HIGH = 46, 280  # Of a kappa-error diagram: margin beside its axis, and height of its frame.
+ENLARGED = 1.5  # Pixels per unit of a chart that is a file.
 
 
 class Row(NamedTuple):
     """A line of a row chart: a mark at `at`, whiskers from low to high, small dots."""
 
     name: str
-    value: str  # stands at the right
+    value: str  # Stands at the right.
     at: float | None
     low: float | None = None
     high: float | None = None
     dots: tuple = ()
-    kind: str = "dot"  # or "best", or "base" for a baseline
+    kind: str = "dot"  # Or "best", or "base" for a baseline.
 
 
 class Cloud(NamedTuple):
@@ -609,15 +587,22 @@ class Cloud(NamedTuple):
 
     number: int
     points: list  # (kappa, mean error) of pairs of members
-    centre: tuple  # of all pairs
-    own: float  # error of the ensemble
+    centre: tuple  # Mean of all pairs.
+    own: float  # Error of the ensemble.
+
+
+def cloud(number, pairs, centre, own, most):
+    """Cloud of kappas and errors of pairs, at most `most` of them; errors are fractions."""
+    points = [(kappa, 100 * error) for kappa, error in zip(*pairs, strict=True)]
+    kappa, error = centre
+    return Cloud(number, points[:: -(-len(points) // most)], (kappa, 100 * error), 100 * own)
 
 
 def row_chart(title, label, rows, form="{:g}".format, log=False, line=(), brackets=(), scale=None):
     """Draw rows below each other on one axis, whose ends are `scale` if it is given.
 
-    The title is for those who cannot see the chart. `line` holds the value at which a line stands,
-    or both ends of a band. A bar at the right joins the rows of a bracket, (first, last).
+    The title is for screen readers. `line` holds the place of a vertical line, or both ends of a
+    band. A bar at the right joins the rows of a bracket, (first, last).
     """
     values = [v for row in rows for v in (row.at, row.low, row.high, *row.dots) if v is not None]
     low, high = scale or limits([*values, *line], log)
@@ -728,18 +713,15 @@ def _axis(x, y, label, form):
     for value in x.few_ticks():
         elements.append(_line(x.at(value), 2, x.at(value), y, 'class="grid"'))
         half = MONO * len(form(value)) / 2
-        at = min(max(x.at(value), half), WIDE - half)  # one at an end is not cut
+        at = min(max(x.at(value), half), WIDE - half)  # One at an end is not cut.
         elements.append(_text(at, y + 14, form(value), 'class="m"'))
     elements.append(_line(x.start, y, x.end, y, 'class="axis"'))
     return [*elements, _text((x.start + x.end) / 2, y + 31, label, 'class="m quiet"')]
 
 
 def broken_lines(text, limit):
-    """Break a name into lines of at most `limit` letters, after , : + or a blank if possible.
-
-    Letters that are not ASCII may be as wide as two.
-    """
-    limit = limit if text.isascii() else limit // 2
+    """Break a name into lines of at most `limit` letters, after , : + or a blank if possible."""
+    limit = limit if text.isascii() else limit // 2  # Other letters may have twice the width.
     lines = [""]
     for word in re.findall(rf"[^,:+ ]{{1,{limit - 1}}}[,:+ ]?|[,:+ ]", text):
         lines += [""] if len(lines[-1]) + len(word) > limit else []

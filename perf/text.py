@@ -7,8 +7,8 @@ import math
 import re
 import textwrap
 
-WIDTH, INDENT = 80, 17  # columns of a report, and of the labels at its left
-PAGE = 100  # columns of a Markdown page
+WIDTH, INDENT = 80, 17  # Columns of a report, and of the labels at its left.
+PAGE = 100  # Columns of a Markdown page.
 
 
 def plain(text):
@@ -66,7 +66,7 @@ def tick(seconds):
 
 def fill(text, start="", indent=INDENT, whole=False):
     """Break a text into lines of WIDTH columns; whole: words, such as paths, are not broken."""
-    text = re.sub(r"(?<=\d) (?=%)", "\0", plain(text))  # a number and its % stay together
+    text = re.sub(r"(?<=\d) (?=%)", "\0", plain(text))  # A number and its % stay together.
     return textwrap.fill(
         text, WIDTH, initial_indent=start, subsequent_indent=" " * indent,
         break_long_words=not whole, break_on_hyphens=False,

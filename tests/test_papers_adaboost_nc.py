@@ -16,7 +16,7 @@ from solvers.adaboost_nc import AdaBoostNC
 
 
 def page(figure, records):
-    return reproduce.load(f"adaboost-nc-figure{figure}").page(records, False)
+    return reproduce.load(f"adaboost-nc-figure{figure}")[0].page(records, False)
 
 
 def verdicts(figure, records):

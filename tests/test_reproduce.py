@@ -32,7 +32,7 @@ def target(monkeypatch):
             return Page("holds", "it does.", contents, pictures, ["One.", "Two."])
 
         made = Target("A title", "It works.", lambda quick: jobs, write, "Seconds.")
-        monkeypatch.setattr(reproduce, "load", lambda name: made)
+        monkeypatch.setattr(reproduce, "load", lambda name: (made, "A paper."))
 
     return make
 

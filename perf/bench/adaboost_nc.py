@@ -7,12 +7,12 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import SOON, first_reports, python, time_interleaved
+from perf.bench.common import SOON, python, time_interleaved
 from perf.bench.gradient_boosting import T, installed
 from perf.bench.problems import growth_in_rows, make
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC
 
-VERSUS = (  # peer, depth, rows, features, target of the speed-up
+VERSUS = (  # Peer, depth, rows, features, target of the speed-up.
     ("scikit-learn", 1, 1_000, 20, ""),
     ("scikit-learn", 1, 10_000, 20, ">= 80"),
     ("scikit-learn", 4, 10_000, 20, ">= 60"),
@@ -56,7 +56,7 @@ def theirs(name, depth):
 def versus(report, name, depth, n, d, target):
     """AdaBoost against one peer on one size, binning included."""
     X, y, data = make(n, d)
-    codes = (y > 0).astype(int)  # XGBoost takes no other labels
+    codes = (y > 0).astype(int)  # XGBoost takes no other labels.
     models = [m for m in (ours(depth), theirs(name, depth)) if m is not None]
     fits = [partial(model.fit, X, codes) for model in models] + [None]
     (seconds, _), (other, _) = time_interleaved(*fits[:2], rounds=3 if n * d < 1_000_000 else 1)
@@ -94,4 +94,4 @@ def run(report, large):
         growth_in_rows(report, f"depth {depth}", model, sizes, 20, "20 trees", target)
     deep(report)
     memory(report, 1_000_000, 20, "<= 3")
-    report.startup(first_reports("adaboost-nc") | first_reports("adaboost"), SOON)
+    report.startup("adaboost-nc", "adaboost", targets=SOON)

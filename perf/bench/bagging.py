@@ -8,7 +8,7 @@ Start-up  A first report on the command line against `import sklearn.svm`.
 
 from functools import partial
 
-from perf.bench.common import first_reports, time_interleaved
+from perf.bench.common import time_interleaved
 from perf.bench.problems import growth_in_rows, make
 from solvers.bagging import Bagging
 
@@ -18,20 +18,8 @@ CURVES = {
     FOREST: ("Bagging, sqrt features", "RandomForestClassifier"),
     BAG: ("Bagging, all features", "BaggingClassifier"),
 }
-VERSUS = (  # peer, depth, rows, target of the speed-up
-    (FOREST, 10, 1_000, ""),
-    (BAG, 10, 1_000, ""),
-    (FOREST, 10, 10_000, ">= 2"),
-    (FOREST, None, 10_000, ">= 2"),
-    (BAG, 10, 10_000, ">= 3"),
-    (BAG, None, 10_000, ">= 3"),
-    (FOREST, 10, 100_000, ">= 2"),
-    (FOREST, None, 100_000, ">= 2"),
-)
-VERSUS_LARGE = (
-    (BAG, 10, 100_000, ">= 3"),
-    (BAG, None, 100_000, ">= 3"),
-)
+TARGETS = {FOREST: ">= 2", BAG: ">= 3"}  # Speed-up from 10,000 rows on.
+VERSUS, LARGE = ((FOREST, 10_000), (BAG, 10_000), (FOREST, 100_000)), ((BAG, 100_000),)
 
 
 def ours(name, depth):
@@ -71,9 +59,12 @@ def versus(report, name, depth, n, target, d=20):
 
 
 def run(report, large):
-    for cell in VERSUS + (VERSUS_LARGE if large else ()):
-        versus(report, *cell)
-    for name in (FOREST, BAG):
+    for name in TARGETS:
+        versus(report, name, 10, 1_000, "")
+    for name, n in VERSUS + (LARGE if large else ()):
+        for depth in (10, None):
+            versus(report, name, depth, n, TARGETS[name])
+    for name in TARGETS:
         model, sizes = ours(name, 10), (10_000, 100_000)
         growth_in_rows(report, f"{name}, depth 10", model, sizes, 20, f"{T} trees", "<= 1.1")
-    report.startup(first_reports("bagging"))
+    report.startup("bagging")

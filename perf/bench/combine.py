@@ -14,7 +14,7 @@ import numpy as np
 from perf.bench.common import time_interleaved
 from solvers.combine import Calibrated, Stacking, Voting
 
-SAME = 1e-6  # largest difference of probabilities; labels must be equal
+SAME = 1e-6  # Largest difference of probabilities; labels must be equal.
 PLOT = "Platt", "isotonic"
 T = 11  # odd: on a tie we take the second class, scikit-learn the first
 

@@ -27,11 +27,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "perf" / "results"
-SOON = ("kernels cached", "<= 0.8"), ("empty cache", "<= 3")  # targets of first reports
-GAP = 1e-6  # relative duality gap that every contestant has to reach
+SOON = "<= 0.8", "<= 3"  # Targets of first reports: kernels cached, empty cache.
+GAP = 1e-6  # Relative duality gap that every contestant has to reach.
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PACKAGES = "numpy", "numba", "scipy", "osqp", "scikit-learn", "lightgbm", "xgboost", "cvxopt"
-RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # files that runs write
+RENDERED = "perf/results", "perf/RESULTS.md", "perf/SCALE.md", "perf/plots"  # Written by runs.
 COLUMNS = "{:43} {:>12} {:>10} {:>10} {:>8} {:>7} {:7} {}"
 COMPARE = {">=": operator.ge, "<=": operator.le}
 
@@ -49,9 +49,9 @@ def timed(contestant):
 def time_interleaved(*contestants, rounds=3, seconds=1.5):
     """Return (seconds, result) of the fastest call of each contestant.
 
-    Contestants are called in turn (a, b, a, b, ...) without garbage collection, after one warm-up
-    call each: at least `rounds` times, and until all calls together took `seconds`. The result of a
-    contestant that is None, a missing peer, is (None, None).
+    They are called in turn (a, b, a, b, ...) without garbage collection, after one warm-up call
+    each: at least `rounds` times, and until all calls together took `seconds`. A missing peer is
+    None, its result (None, None).
     """
     entered = [contestant for contestant in contestants if contestant is not None]
     for contestant in entered:
@@ -85,12 +85,9 @@ def certified(model, gap=GAP):
 
 
 def python(*arguments, empty_cache=False):
-    """Return a contestant that runs a new interpreter in the project's folder; it returns stdout.
+    """Return a contestant that runs a new interpreter in the project's folder for its output."""
 
-    Compiled modules are kept, as for any user; Numba's cache too, unless empty_cache is True.
-    """
-
-    def run():
+    def run():  # Compiled modules are kept, as for any user.
         env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with tempfile.TemporaryDirectory() as folder:
             if empty_cache:
@@ -114,13 +111,9 @@ def environment():
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": _commit(),
-        "versions": versions,
-        "cpu": _cpu(),
-        "threads": int(os.environ[THREADS[0]]),
-    }
+    when, threads = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), os.environ[THREADS[0]]
+    found = {"time": when, "commit": _commit(), "versions": versions}
+    return found | {"cpu": _cpu(), "threads": int(threads)}
 
 
 def _commit():
@@ -170,28 +163,18 @@ def _short(value):
 # -- report ----------------------------------------------------------------------------------------
 
 
-def first_reports(*command, data="sonar"):
-    """Return contestants: a first result on the command line, kernels cached or compiled anew."""
-    name, line = " ".join(("cli.py", *command)), ("cli.py", *command, "--data", data, "--quiet")
-    line += "--trials", "1"
-    return {
-        f"{name}, kernels cached": python(*line),
-        f"{name}, empty cache": python(*line, empty_cache=True),
-    }
-
-
 class Report:
     """Table on the screen and records of one run.
 
-    Rows go to perf/results/<name>.part, which replaces <name>.jsonl when the run is complete; runs
-    of the other grid are kept. An interrupted run changes no committed file.
+    Rows go to perf/results/<name>.part, which replaces <name>.jsonl when the run is complete. Runs
+    of the other grid are kept.
     """
 
     def __init__(self, name, large):
         RESULTS.mkdir(exist_ok=True)
         self.path = RESULTS / f"{name}.jsonl"
         self.temporary = self.path.with_suffix(".part")
-        self.targets = []  # True, False or None (skipped), one per row with a target
+        self.targets = []  # True, False or None (skipped), one per row with a target.
         run = {"bench": name, "sizes": "large" if large else "small"} | environment()
         self.temporary.write_text("", encoding="utf-8")
         for kept in read_runs(self.path):
@@ -213,9 +196,8 @@ class Report:
             needs=None, **more):  # fmt: skip
         """Add a row: times in seconds, their ratio and its target, such as ">= 10".
 
-        The ratio is the peer's time / ours unless it is given; `form` writes it. `needs` is the
-        package of the peer: if the peer has no time, the note says how to install it. `more` goes
-        to the record only.
+        The ratio is the peer's time / ours unless given; `form` writes it. If the peer has no time,
+        the note says how to install its package, `needs`. `more` goes to the record only.
         """
         if needs and peer is None:
             note = f"{needs} is missing: pip install {needs}"
@@ -243,17 +225,18 @@ class Report:
             row = dict(what=f"{what}, {name}", size=f"{len(ratios)} kinds", ours=None)
             self.add(**row, ratio=ratio, target=target, note=note)
 
-    def startup(self, contestants, targets=(), rounds=3):
-        """Add a row for each new interpreter, {what: contestant}, against `import sklearn.svm`.
-
-        `targets` are pairs: the end of `what`, such as "empty cache", and the target of the ratio.
-        """
+    def startup(self, *commands, data="sonar", targets=("", ""), rounds=3):
+        """Add first reports of cli.py, kernels cached and compiled anew, in new interpreters."""
+        contestants = {}
+        for command in commands:
+            line = "cli.py", *command.split(), "--data", data, "--quiet", "--trials", "1"
+            contestants[f"cli.py {command}, kernels cached"] = python(*line)
+            contestants[f"cli.py {command}, empty cache"] = python(*line, empty_cache=True)
         reference = python("-c", "import sklearn.svm")
         (peer, _), *runs = time_interleaved(reference, *contestants.values(), rounds=rounds)
-        for what, (seconds, _) in zip(contestants, runs, strict=True):
-            target = next((goal for end, goal in targets if what.endswith(end)), "")
+        for k, (what, (seconds, _)) in enumerate(zip(contestants, runs, strict=True)):
             row = dict(what=what, size="", ours=seconds, peer=peer, ratio=seconds / peer)
-            self.add(**row, target=target, note="against import sklearn.svm")
+            self.add(**row, target=targets[k % 2], note="against import sklearn.svm")
 
     def close(self):
         """Replace the file of records; print the number of targets met."""

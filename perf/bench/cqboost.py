@@ -16,14 +16,14 @@ import numpy as np
 from scipy.optimize import linprog
 
 import datasets
-from perf.bench.common import certified, first_reports, growth, python, time_interleaved
+from perf.bench.common import certified, growth, python, time_interleaved
 from perf.bench.problems import make
 from solvers.cqboost import CGBoost, CqBoost, LPBoost, MDBoost, MinCq
 
 EPS = 1e-6
 MU, C = 0.1, 0.05
-PLOT = 30  # features of the problems in the plot
-FRACTIONS = 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95  # mu / edge of the best tree
+PLOT = 30  # Features of the problems in the plot.
+FRACTIONS = 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95  # Ratios of mu to the edge of the best tree.
 LARGE = """
 from pathlib import Path
 from perf.bench.problems import make
@@ -210,5 +210,4 @@ def run(report, large):
     if large:
         rows(report, (100_000, 1_000_000), 30)
     forest(report)
-    report.startup(first_reports("cqboost", "--master", "active-set"))
-    report.startup(first_reports("cqboost"))
+    report.startup("cqboost --master active-set", "cqboost")

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, time_interleaved
+from perf.bench.common import time_interleaved
 from perf.bench.problems import make
 from solvers import drm
 from solvers.drm import DRM, NuSVM
@@ -23,7 +23,7 @@ from solvers.exrm import ExRM
 
 KKT = 1e-3
 NU = 0.5, 0.1
-GRID = [  # rows, noise, nu, gamma / gamma of the mean distance
+GRID = [  # Rows, noise, nu, gamma / gamma of the mean distance.
     (300, 0.4, 0.5, 1.0), (300, 2.0, 0.05, 10.0), (1_000, 0.1, 0.1, 1.0), (1_000, 2.0, 0.5, 1.0),
     (1_000, 0.4, 0.01, 10.0), (1_000, 0.4, 0.005, 1.0), (2_000, 0.4, 0.5, 10.0),
     (2_000, 2.0, 0.1, 0.1), (2_000, 0.1, 0.02, 1.0), (5_000, 0.4, 0.5, 1.0),
@@ -77,7 +77,7 @@ def versus(report, n, nu, target):
     runs = time_interleaved(partial(smo, X, y, model), whole, *peers(X, y, model))
     (one, value), (fit, fitted), (theirs, _), (plain, _) = runs
     lam = float(model.lambda_[0])
-    off = abs(value + lam + model.objective_)  # gap of the dual at this multiplier
+    off = abs(value + lam + model.objective_)  # Gap of the dual at this multiplier.
     size, note = f"{n} x 20", f"nu {nu}, {len(model.support_)} support rows"
     more = dict(data=data, nu=nu, multiplier=lam, dual_gap=off)
     times = {"NuSVM": fit, "SVC, squared slack": theirs, "SVC, hinge": plain}
@@ -153,4 +153,4 @@ def run(report, large):
     members(report)
     for T in (10, 30):
         alternating(report, T)
-    report.startup(first_reports("drm", data="heart"), rounds=5)
+    report.startup("drm", data="heart", rounds=5)

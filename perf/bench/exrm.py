@@ -13,18 +13,18 @@ from functools import partial
 
 import numpy as np
 
-from perf.bench.common import GAP, SOON, certified, first_reports, growth, time_interleaved, timed
+from perf.bench.common import GAP, SOON, certified, growth, time_interleaved, timed
 from perf.bench.problems import Problem, built_in, make, planted, problems
 from solvers.exrm import PSVM, ExRM
 
-LAM = 1.0  # of growth, members and the plot
-PLOT = (1_000, 3_000), 20  # rows and features of the plot besides those of the grid
+LAM = 1.0  # Of growth, members and the plot.
+PLOT = (1_000, 3_000), 20  # Rows and features of the plot besides those of the grid.
 LOSS = {1: "hinge", 2: "squared hinge"}
 TOLS = [10 ** (-k / 2) for k in range(-1, 19)]  # 3 down to 1e-9
-MAX_ITER = 1_000_000  # of LinearSVC: tol alone stops it
-BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # limit of its fit: seconds by p, or times ours
-TIMING, SLOW = 0.5, 1.0  # seconds of timing; a slower peer is only fitted once more
-TARGETS = {2: (">= 6", ">= 1.5"), 1: (">= 8", ">= 1")}  # geometric mean, worst cell
+MAX_ITER = 1_000_000  # Of LinearSVC: tol alone stops it.
+BUDGET, PATIENCE = {1: 3.0, 2: 20.0}, 10  # Limit of its fit: seconds by p, or times ours.
+TIMING, SLOW = 0.5, 1.0  # Seconds of timing; a slower peer is only fitted once more.
+TARGETS = {2: (">= 6", ">= 1.5"), 1: (">= 8", ">= 1")}  # Geometric mean, worst cell.
 
 
 def score(model, X, y, lam, lowest=None):
@@ -94,7 +94,7 @@ def versus(report, p, problem, **more):
     )
     theirs = min(longest, timed(theirs)[0] if slow else fastest)
     gap = certified(model)
-    if p == 2:  # check the certificate from the coefficients alone
+    if p == 2:  # Check the certificate from the coefficients alone.
         gap = score(model, X, y, lam)
         assert gap <= GAP, f"PSVM claims a gap of {model.residual_:.1e} but has {gap:.1e}"
     row |= dict(ours=seconds, peer=theirs, objective=model.objective_)
@@ -163,4 +163,4 @@ def run(report, large):
     rows(report, 1, sizes, 20)
     members(report)
     wide(report)
-    report.startup(first_reports("exrm"), SOON, rounds=5)
+    report.startup("exrm", targets=SOON, rounds=5)

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import datasets
-from perf.bench.common import first_reports, time_interleaved
+from perf.bench.common import time_interleaved
 from perf.bench.problems import growth_in_rows, make
 from solvers.gradient_boosting import GradientBoosting
 
@@ -38,7 +38,7 @@ def lightgbm(depth=DEPTH, min_leaf=20, leaves=None, prior=0.5):
 
     params = dict(max_depth=depth or -1, num_leaves=leaves or 2**depth, max_bin=255)
     params |= dict(min_child_samples=min_leaf, min_child_weight=1e-12, reg_lambda=1.0)
-    if min_leaf == 1:  # the built-in sets: no two values share a bin
+    if min_leaf == 1:  # The built-in sets: no two values share a bin.
         params |= dict(min_data_in_bin=1, feature_pre_filter=False)
     return LGBMClassifier(n_estimators=T, learning_rate=0.1, **params, n_jobs=1, verbose=-1)
 
@@ -75,7 +75,7 @@ def log_loss(model, X, codes):
     """Mean log-loss of ours or of a peer; None without a model."""
     if model is None:
         return None
-    model = getattr(model, "booster_", model)  # LightGBM's wrapper would warn
+    model = getattr(model, "booster_", model)  # LightGBM's wrapper would warn.
     p = model.predict(X) if model.__class__.__name__ == "Booster" else model.predict_proba(X)[:, 1]
     return float(-np.mean(np.log(np.where(codes == 1, p, 1.0 - p))))
 
@@ -113,29 +113,25 @@ def speed(report, n, target, kind=f"depth {DEPTH}", n_jobs=1, **shape):
         report.add(**row, needs=name)
 
 
-def losses(maker, depth, splits):
-    """Return the mean training and held-out log-loss over splits (X, codes, X_test, codes_test)."""
+def losses(maker, depth, whole, folds):
+    """Return the training log-loss on `whole` and the mean held-out one on `folds`."""
     values = []
-    for X, codes, X_test, codes_test in splits:
+    for X, codes, X_test, codes_test in (whole, *folds):
         prior = {} if maker is ours else {"prior": codes.mean()}
         model = maker(depth=depth, min_leaf=1, **prior).fit(X, codes)
         values.append((log_loss(model, X, codes), log_loss(model, X_test, codes_test)))
-    return np.mean(values, axis=0).tolist()
+    return values[0][0], float(np.mean([held_out for _, held_out in values[1:]]))
 
 
 def quality(report, name, depth, whole, folds, target):
-    """Log-loss of ours / each peer's on the training rows of `whole`, and held out in `folds`."""
-    size = "{} x {}".format(*whole[0].shape)
-
-    def both(maker):
-        return losses(maker, depth, [whole])[0], losses(maker, depth, folds)[1]
-
-    mine = both(ours)
+    """Log-loss of ours / each peer's on splits (X, codes, X_test, codes_test)."""
+    size, mine = "{} x {}".format(*whole[0].shape), losses(ours, depth, whole, folds)
     for peer, maker in installed().items():
         if maker is None:
             report.add(f"{name}, ours / {peer}", size, None, target=AS_GOOD, needs=peer)
             continue
-        rows = zip(("training", "held-out"), mine, both(maker), (AS_GOOD, target), strict=True)
+        theirs, goals = losses(maker, depth, whole, folds), (AS_GOOD, target)
+        rows = zip(("training", "held-out"), mine, theirs, goals, strict=True)
         for kind, own, other, goal in rows:
             row = dict(ratio=own / other, form="{:.4f}", target=goal)
             row |= dict(note=f"{own:.5f} and {other:.5f}")
@@ -168,4 +164,4 @@ def run(report, large):
     for name in SETS:
         built_in(report, name)
     generated(report, 100_000)
-    report.startup(first_reports("gradient-boosting"))
+    report.startup("gradient-boosting")

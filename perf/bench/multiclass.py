@@ -30,19 +30,14 @@ def make(n, seed=0):
     return (X - X.mean(0)) / X.std(0), np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))[y]
 
 
-def peers():
-    """Return scikit-learn's wrapper over LinearSVC and over PSVM."""
+def versus(report, n):
+    """Fit and predict of one-vs-rest over PSVM against both peers."""
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.svm import LinearSVC
 
-    svc = OneVsRestClassifier(LinearSVC(C=C, dual=False))
-    return svc, OneVsRestClassifier(PSVM(lam=C))
-
-
-def versus(report, n):
-    """Fit and predict of one-vs-rest over PSVM against both peers."""
     X, y = make(n)
-    models = OneVsRest(PSVM(lam=C)), *peers()
+    peers = OneVsRestClassifier(LinearSVC(C=C, dual=False)), OneVsRestClassifier(PSVM(lam=C))
+    models = OneVsRest(PSVM(lam=C)), *peers
     fits = time_interleaved(*(partial(model.fit, X, y) for model in models))
     predictions = time_interleaved(*(partial(model.predict, X) for model in models))
     names = "LinearSVC in scikit-learn / ours", "PSVM in scikit-learn / ours"

@@ -9,11 +9,11 @@ import numpy as np
 import datasets
 from perf.bench.common import growth
 
-SIZES = (  # rows, features: each once well conditioned, once noisy and badly conditioned
+SIZES = (  # Rows, features: each once well conditioned, once noisy and badly conditioned.
     (300, 10), (1_000, 20), (1_000, 60), (2_000, 120), (2_000, 400), (3_000, 30), (10_000, 20),
     (10_000, 120), (60_000, 15),
 )  # fmt: skip
-SPECIAL = (  # other conditions, noise and class balance
+SPECIAL = (  # Other conditions, noise and class balance.
     dict(n=300, d=10, lam=10.0),
     dict(n=300, d=10, lam=0.05),
     dict(n=1_000, d=60, positives=0.06),
@@ -25,17 +25,17 @@ SPECIAL = (  # other conditions, noise and class balance
     dict(n=10_000, d=20, positives=0.06, lam=10.0),
     dict(n=60_000, d=15, condition=100, lam=0.05),
 )
-BUILT_IN = (  # with lam = 1
+BUILT_IN = (  # With lam = 1.
     "german", "car:unacc-vs-rest", "cmc:1-vs-rest", "hypothyroid", "letter-ab", "letter:A-vs-rest",
     "letter:A+B+C+D-vs-E+F+G+H", "optdigits:3-vs-8", "optdigits:0+1+2+3+4-vs-rest", "titanic",
 )  # fmt: skip
-OTHER_LAM = {  # built-in sets with another lam
+OTHER_LAM = {  # Built-in sets with another lam.
     "insurance-num": 0.05,
     "optdigits:8-vs-rest": 0.1,
     "splice:N-vs-rest": 0.1,
     "yeast:MIT-vs-rest": 10.0,
 }
-CLUSTERS = (1_000, 100), (10_000, 20), (10_000, 100), (100_000, 20)  # of make_classification
+CLUSTERS = (1_000, 100), (10_000, 20), (10_000, 100), (100_000, 20)  # Of make_classification.
 CLUSTERS_LARGE = ((1_000_000, 20),)
 
 

@@ -26,9 +26,9 @@ milliseconds. A ratio is the time of the first name before the "/" over that of 
 time of the peer over ours if there is no "/". Start-up times are divided by `import sklearn.svm` in
 a new process.
 """
-MANY_ROWS, WORKERS = (10**7, 10**8, 10**9), (1, 8, 64)  # of SCALE.md
-BANDWIDTH = 1e9  # bytes per second to the process that collects the sums: a network of 10 Gbit/s
-ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # of a usual fit
+MANY_ROWS, WORKERS = (10**7, 10**8, 10**9), (1, 8, 64)  # Axes of the tables of SCALE.md.
+BANDWIDTH = 1e9  # Bytes per second to the process that collects the sums: a network of 10 Gbit/s.
+ITERATIONS = {"PSVM": 18, "GradientBoosting": 100}  # Of a usual fit.
 SCALE = """# Toward 1e9 rows
 
 Written by `python -m perf render` from the records of `python -m perf rows`, which
@@ -116,17 +116,6 @@ def rows_table(rows):
     return markdown([titles[k] for k in used], [[row[k] for k in used] for row in cells])
 
 
-def grid_line(name, cells):
-    """Sentence on the geometric mean, the worst and the best cell of a grid."""
-    ratios = [row["ratio"] for row in cells]
-    worst = min(cells, key=lambda row: row["ratio"])
-    return (
-        f'Grid "{name}", {len(cells)} kinds of problems: geometric mean '
-        f"{statistics.geometric_mean(ratios):.3g}x, worst {min(ratios):.3g}x "
-        f"({worst['what']}, {extent(worst)}), best {max(ratios):.3g}x."
-    )
-
-
 def circumstances(run):
     """Paragraph on the circumstances of a run."""
     versions = ", ".join(f"{package} {number}" for package, number in run["versions"].items())
@@ -162,12 +151,13 @@ def section(name, run):
         lines += [f"![{name}: plot of the records]({PLOTS}/{name}.svg)", ""]
     lines += rows_table([row for row in run["rows"] if "grid" not in row])
     for grid, cells in grids(run).items():
-        lines += ["", grid_line(grid, cells), "", "<details><summary>All of them</summary>", ""]
+        ratios, worst = [row["ratio"] for row in cells], min(cells, key=lambda row: row["ratio"])
+        mean = f"geometric mean {statistics.geometric_mean(ratios):.3g}x"
+        where = f"worst {min(ratios):.3g}x ({worst['what']}, {extent(worst)})"
+        said = f"{len(cells)} kinds of problems: {mean}, {where}, best {max(ratios):.3g}x."
+        lines += ["", f'Grid "{grid}", {said}', "", "<details><summary>All of them</summary>", ""]
         lines += [*rows_table(cells), "", "</details>"]
     return lines
-
-
-# -- plots -----------------------------------------------------------------------------------------
 
 
 def plots(runs):
@@ -186,10 +176,7 @@ def plots(runs):
 
 
 def costs(run):
-    """Return {method: (seconds per row and iteration, size, bytes per block and iteration)}.
-
-    Only methods with records of both costs are listed; size is that of the measured problem.
-    """
+    """Return {method: (seconds per row and iteration, size, bytes per block and iteration)}."""
     cost, traffic = {}, {}
     for row in run["rows"]:
         name = re.split(r"[, ]", row["what"])[0]
@@ -215,9 +202,6 @@ def scale_page(run):
         titles = "rows", *(f"{w} worker{'s' * (w > 1)}" for w in WORKERS)
         lines += [f"## {name}", "", text, "", *markdown(titles, table), ""]
     return SCALE.format(tables="\n".join(lines), bandwidth=BANDWIDTH / 1e9)
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def render():

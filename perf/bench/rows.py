@@ -34,8 +34,8 @@ from solvers.rows import cluster
 
 D = 20
 FILES = 20
-ROUNDS = 3  # fits, of which the fastest counts
-WARM_UP_ROWS = 2_000  # of a first fit, which compiles
+ROUNDS = 3  # Fits, of which the fastest counts.
+WARM_UP_ROWS = 2_000  # Of a first fit, which compiles.
 FITS = {
     "PSVM": PSVM(),
     "AdaBoost, 10 stumps": AdaBoost(n_estimators=10),
@@ -138,7 +138,7 @@ def out_of_core(report, name, folder, read):
     row = dict(what=f"{name}, an iteration on blocks / in memory", size=size, ours=seconds)
     row |= dict(peer=peer, ratio=seconds / peer, cost=seconds / out["rows"])
     note = f"{out['iterations']} iterations, {out['passes']:g} passes of {readings:.2g} readings"
-    is_slow = readings > float(READINGS.split()[1])  # else the other limit holds
+    is_slow = readings > float(READINGS.split()[1])  # Else the other limit holds.
     report.add(**row, target=AS_FAST if is_slow else "", note=note)
     row = dict(what=f"{name}, GB of memory", size=size, ours=None, ratio=out["bytes"] / 1e9)
     note = f"the whole fit takes {out['seconds']:.3g} s"
@@ -153,7 +153,7 @@ def fit_on(client, name, folder, files=FILES):
         seconds, model = timed(partial(FITS[name].fit, blocks))
         moved = sum(call.sent + call.received for call in blocks.traffic)
         runs.append((seconds, moved / model.n_iter_, model.objective_))
-    return min(runs[1:])  # the first one compiles
+    return min(runs[1:])  # The first one compiles.
 
 
 def on_workers(report, folder, small, n):

@@ -27,7 +27,7 @@ D = 20
 SIZES, SIZES_LARGE = (100_000,), (1_000_000,)
 GAIN, FREE, AS_FAST = ">= 1.6", "<= 1.05", ">= 1"
 DEEP = AdaBoost(n_estimators=50, base="tree", max_depth=4)
-FITS = {  # model, maximum of rows, least rows for which the gain has a target
+FITS = {  # Model, maximum of rows, least rows for which the gain has a target.
     "GradientBoosting, 50 trees": (GradientBoosting(n_estimators=50), 10**6, 10**6),
     "AdaBoost, 50 trees of depth 4": (DEEP, 10**6, 10**6),
     "AdaBoost, 100 stumps": (AdaBoost(), 10**6, None),

@@ -29,7 +29,7 @@ class StumpVote(CqBoost):
     def fit(self, X, y, sample_weight=None):
         """Train on X (n, d) and two classes y; a sample weight of 2 is the row twice."""
         super().fit(X, y, sample_weight)
-        self.residual_ = self.objective_ = None  # nothing is optimised
+        self.residual_ = self.objective_ = None  # Nothing is optimised.
         return self
 
     def _learn(self, pool):

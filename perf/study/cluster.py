@@ -4,8 +4,7 @@
     for record in run(cells, "tcp://192.168.0.7:8786"): ...
 
 solvers/rows/cluster.py connects, and checks that workers have the same files and packages; every
-task checks again. Workers have one thread, and read the data themselves; a cell whose data are not
-the same there fails with a message. A worker gets one cell at a time, so that one that dies loses
+task checks again, and the data, too. A worker gets one cell at a time, so that one that dies loses
 nothing else: its cell is run again elsewhere, and fails after some deaths.
 """
 
@@ -20,7 +19,7 @@ from perf.study import store, workers
 from solvers.rows.cluster import PULSE, REACH, Workers, connect, error_line, fingerprint, need_same
 
 LOST_IN_A_ROW = 3  # Cells: where nothing else finishes meanwhile, it is not the fault of a cell.
-RETRIES = 2  # of a task that a worker cannot even begin
+RETRIES = 2  # Of a task that a worker cannot even begin.
 
 _files = {}  # {data: (path, time and size of its file, checksum)}, of this process
 
@@ -99,11 +98,14 @@ def run(cells, where):
                 continue
             try:
                 record, lost = record or future.result(timeout=REACH), 0
-            except distributed.TimeoutError:  # it has died since, and is computed again
+            except distributed.TimeoutError:  # It has died since, and is computed again.
                 future.add_done_callback(lambda future: done.put([future.key, None]))
                 continue
             except distributed.scheduler.KilledWorker as error:
-                record, lost = _killed(cell, error), lost + 1
+                count, lost = error.allowed_failures + 1, lost + 1
+                who = f"{count} workers, one after another," if count > 1 else "a worker"
+                text = f"{who} died in {workers.describe(cell)}, perhaps for lack of memory"
+                record = workers.failed(cell, text)
             except (distributed.CancelledError, OSError):
                 raise crew.scheduler_lost() from None
             except Exception as error:
@@ -116,11 +118,3 @@ def run(cells, where):
             if lost == LOST_IN_A_ROW:
                 raise ChildProcessError(f"{record['failure']}; {workers.GOES_ON}")
             yield record
-
-
-def _killed(cell, error):
-    """The record of a cell in which one worker after another has died."""
-    count = error.allowed_failures + 1
-    who = f"{count} workers, one after another," if count > 1 else "a worker"
-    text = f"{who} died in {workers.describe(cell)}, perhaps for lack of memory"
-    return workers.failed(cell, text)

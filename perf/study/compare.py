@@ -5,8 +5,8 @@
         records = run(cells, store, jobs=2)
     document = collect(records, "error")
 
-All methods are trained and tested on the same splits of a data set. The document is made from the
-records alone, whatever their order; perf/study/tables.py makes texts and files of it.
+All methods get the same splits of a data set. The document is made from the records alone;
+perf/study/tables.py makes texts of it.
 """
 
 from collections import Counter
@@ -17,15 +17,15 @@ import numpy as np
 
 import datasets
 from perf.study import cluster, experiment, methods, outputs, statistics, store, tables, workers
-from perf.study.html import write as write_page
+from perf.study.html import name_of, page
 from perf.text import spread
 from solvers.rows.cluster import check as check_cluster
 
-LEVEL = 0.05  # of all tests
+LEVEL = 0.05  # Level of all tests.
 ROPE = 0.01  # Means that differ by no more than this, one point, are equal in practice.
 DIGITS = 12  # Means that differ by rounding only share a rank.
-FEWEST_SETS = 3  # of tests across data sets
-MEASURES = {  # of --measure: the field of the records, its title, and -1 where more is better
+FEWEST_SETS = 3  # Least number of sets for tests across them.
+MEASURES = {  # Of --measure: the field of the records, its title, and -1 where more is better.
     "error": ("test_error", "error", 1),
     "balanced": ("balanced_error", "balanced error", 1),
     "auc": ("auc", "area under ROC", -1),
@@ -60,8 +60,10 @@ def command(data, text, splits, read, folder, tune, measure, jobs, quiet, argv):
             raise KeyboardInterrupt(*[hint] if folder else []) from None
         document = {"command": argv} | collect(records, measure, questions)
         if folder:
-            tables.write(folder, document)
-            write_page(folder, document, records)
+            outputs.write_csv(f"{folder}/table.csv", tables.csv(document))
+            outputs.write_text(f"{folder}/table.md", tables.page(document))
+            outputs.write_text(f"{folder}/table.tex", tables.latex(document))
+            outputs.write_text(f"{folder}/report.html", page(document, records))
     return document
 
 
@@ -81,19 +83,15 @@ def choose(text):
 def plan(data, chosen, splits, read=None, tune=False, measure="error"):
     """List the cells of a comparison, checked: the first trial of everything comes first.
 
-    Parameters
-    ----------
-    data : names of data sets and paths of files
-    chosen : methods, [(name, params)]
-    splits : the fields of Spec that say what the splits are
-    read : how the files among the data are read, arguments of datasets.load
-    tune : whether each trial chooses the parameters in methods.GRIDS that are not given
-    measure : a key of MEASURES
+    `chosen` are methods, [(name, params)], `splits` fields of Spec, `read` arguments of
+    datasets.load for the files among the data. With `tune` each trial chooses the parameters in
+    methods.GRIDS that are not given.
     """
     workers.forget()
     rows = []
     for name in data:
-        own = read if read and not _is_built_in(name) else {}
+        path = datasets.locate(name) if read else None
+        own = read if path and path.parent != datasets.DATA else {}
         for command, params in chosen:
             grid = methods.GRIDS.get(command, {}) if tune else {}
             grid = {key: values for key, values in grid.items() if key not in params}
@@ -105,11 +103,6 @@ def plan(data, chosen, splits, read=None, tune=False, measure="error"):
             rows.append((spec, store.checksum(name)))
     pairs = product(range(len(rows[0][0])), rows)
     return [workers.Cell(spec, k, store.key(spec, k, digest)) for k, (spec, digest) in pairs]
-
-
-def _is_built_in(name):
-    path = datasets.locate(name)
-    return path is None or path.parent == datasets.DATA
 
 
 def check_jobs(jobs):
@@ -127,8 +120,9 @@ def run(cells, kept, jobs=1, quiet=True):
     """
     missing = [cell for cell in cells if not kept.has(cell.key)]
     records = (cluster if isinstance(jobs, str) else workers).run(missing, jobs)
-    for record in outputs.counted(records, len(missing), quiet):
-        kept.add(record)
+    with outputs.progress(len(missing), quiet, "cell") as (_, each):
+        for record in each(records):
+            kept.add(record)
     records = [kept.records[cell.key] for cell in cells]
     failures = [record["failure"] for record in records if "failure" in record]
     if len(failures) == len(records):
@@ -143,15 +137,13 @@ def collect(records, measure="error", questions=()):
     """Make one document, which survives JSON, of the records of a comparison."""
     runs = {}
     for record in sorted(records, key=lambda record: record["trial"]):
-        spec = record["spec"]
-        name = methods.title(spec["method"], spec["params"])
-        runs.setdefault(spec["data"], {}).setdefault(name, []).append(record)
+        own = runs.setdefault(record["spec"]["data"], {})
+        own.setdefault(name_of(record), []).append(record)
     first = next(record for record in records if "failure" not in record)
     names = list(dict.fromkeys(name for one in runs.values() for name in one))
     sets = [_summarise(data, one, measure) for data, one in runs.items()]
     settings = {key: first["spec"][key] for key in experiment.SPLITS}
     settings["trials"] = max(record["spec"]["trials"] for record in records)
-    warned = [text for record in records for text in record.get("warnings", ())]
     return experiment.plain_record({
         "measure": measure,
         "title": MEASURES[measure][1],
@@ -163,7 +155,7 @@ def collect(records, measure="error", questions=()):
         "sets": sets,
         "across": _across(sets, names, measure),
         "questions": _answers(runs, sets, measure, questions),
-        "warnings": warned,
+        "warnings": [text for record in records for text in record.get("warnings", ())],
         "versions": first["versions"],
     })  # fmt: skip
 
@@ -210,10 +202,7 @@ def _summarise(data, runs, measure):
 
 
 def _pairs(done, measure):
-    """Compare all pairs of methods by the corrected t-test, adjusted by Holm.
-
-    The difference is first minus second; wins, ties and losses are splits, seen from the first.
-    """
+    """Compare all pairs of methods, first minus second, by the corrected t-test and Holm."""
     pairs, tests = [], []
     for one, two in combinations(done, 2):
         values, *rows = _differences(done[two], done[one], measure)
@@ -248,10 +237,7 @@ def _row(name, records, done, measure):
 
 
 def _baselines(done, measure):
-    """Scores of always predicting the larger class, and of the best member of all ensembles.
-
-    That is, on each split, the member of any ensemble with the lowest training error.
-    """
+    """Scores of the larger class, and on each split of the member with least training error."""
     trials = {}
     for found in done.values():
         for trial, record in found.items():
@@ -299,7 +285,7 @@ def _across(sets, names, measure):
     if len(sets) < FEWEST_SETS:
         return found
     test, pairs, bayes = statistics.friedman(losses), statistics.wilcoxon_holm(losses), {}
-    for pair in pairs[: len(whole) - 1]:  # those of the first method
+    for pair in pairs[: len(whole) - 1]:  # Those of the first method.
         posterior = statistics.bayesian_signed_rank(*losses.T[[0, pair.second]], ROPE)
         bayes[whole[pair.second]] = posterior._asdict() | {"p": pair.adjusted}
     return found | {
@@ -309,9 +295,6 @@ def _across(sets, names, measure):
         "pairs": [[whole[one], whole[two], p, adjusted] for one, two, p, adjusted in pairs],
         "bayes": bayes,
     }  # fmt: skip
-
-
-# -- questions -------------------------------------------------------------------------------------
 
 
 def _answers(runs, sets, measure, questions):
@@ -324,7 +307,7 @@ def _answers(runs, sets, measure, questions):
             each.append(_answer(text, more, less, data, found, measure))
         if together:
             means = [answer["change"] for answer in each if answer["change"] is not None]
-            whole = _answer(text, more, less, None, (means, 1, 0), measure)  # sets do not overlap
+            whole = _answer(text, more, less, None, (means, 1, 0), measure)  # Sets do not overlap.
             each = [whole | {"sets": dict(Counter(answer["verdict"] for answer in each))}]
         answers += each
     return answers

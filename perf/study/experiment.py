@@ -3,10 +3,9 @@
     for record in trials(Spec("sonar", "exrm", {"lam": 0.5}, trials=20)):
         print(record["trial"], record["test_error"])
 
-A record is a dict that survives JSON. It holds the specification, facts on the data, the parameters
-of the model and what came out, so that a report can be made from records alone. Trial t depends on
-the specification and on t only: `trials(spec, [7])` gives that one record of a run, without the
-others. Only the fields called ..._seconds differ from run to run. Nothing is printed here.
+A record is a dict that survives JSON: specification, facts on the data, parameters of the model,
+results. A report is made from records alone. Trial t depends on the specification and on t only:
+`trials(spec, [7])` gives that one record. Only fields called ..._seconds differ from run to run.
 """
 
 import contextlib
@@ -25,29 +24,29 @@ import datasets
 from perf.study import methods
 from solvers import diversity, model_file
 
-WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # enough to run, hence to compile, nearly all kernels
-EQUAL = 1e-12  # votes closer than this, relative to the largest, differ by rounding only
-NOTES = {"data", "classes", "schema", "preprocess"}  # what `apply` reads from a model file
-TUNING_FOLDS = 5  # of the cross-validation on the training rows that chooses parameters
-BLOCK = 20_000  # rows whose votes are taken at a time to find the best member
-SHOWN = 4  # digits of the points of a diagram that are kept with a comparison
-PAIRED = 18  # members whose pairs, 153 points of a diagram, are in the record of the first trial
-SPLITS = ("trials", "train", "cv", "seed")  # the fields of Spec that say what the splits are
+WARM_UP_ROWS, WARM_UP_ITERATIONS = 40, 5  # Enough to run, hence to compile, nearly all kernels.
+EQUAL = 1e-12  # Votes closer than this, relative to the largest, differ by rounding only.
+NOTES = {"data", "classes", "schema", "preprocess"}  # Notes that `apply` reads from a model file.
+TUNING_FOLDS = 5  # Folds of the cross-validation on the training rows that chooses parameters.
+BLOCK = 20_000  # Rows whose votes are taken at a time to find the best member.
+SHOWN = 4  # Digits of the points of a diagram that are kept with a comparison.
+PAIRED = 18  # Members whose pairs, 153 points of a diagram, are in the record of the first trial.
+SPLITS = ("trials", "train", "cv", "seed")  # The fields of Spec that say what the splits are.
 
 
 @dataclass(frozen=True)
 class Spec:
     """All that the result of an experiment depends on."""
 
-    data: str  # name of a data set or path of a file, see datasets.load
-    method: str  # name of a command or of a baseline, a key of methods.KNOWN
-    params: dict = field(default_factory=dict)  # those of the method that are not the defaults
-    scale: str | None = None  # a key of datasets.SCALES; None: the default of the method
-    trials: int | None = None  # random splits, or repetitions with cv; None: 10, or 1 with cv
-    train: float | None = 0.5  # share or number of rows to train on; not used with cv
-    cv: int | None = None  # number of folds
-    seed: int = 0  # of the splits; trial t trains with seed + t
-    read: dict = field(default_factory=dict)  # further arguments of datasets.load
+    data: str  # Name of a data set or path of a file, see datasets.load.
+    method: str  # Name of a command or of a baseline, a key of methods.KNOWN.
+    params: dict = field(default_factory=dict)  # Those of the method that are not the defaults.
+    scale: str | None = None  # A key of datasets.SCALES; None: the default of the method.
+    trials: int | None = None  # Random splits, or repetitions with cv; None: 10, or 1 with cv.
+    train: float | None = 0.5  # Share or number of rows to train on; not used with cv.
+    cv: int | None = None  # Number of folds.
+    seed: int = 0  # Seed of the splits; trial t trains with seed + t.
+    read: dict = field(default_factory=dict)  # Further arguments of datasets.load.
     grid: dict = field(default_factory=dict)  # {parameter: values} to choose from in every trial
 
     def __post_init__(self):
@@ -55,7 +54,7 @@ class Spec:
         scale = self.scale or methods.scale(self.method, self.params)
         trials = (1 if self.cv else 10) if self.trials is None else self.trials
         train = None if self.cv else self.train
-        vars(self).update(scale=scale, trials=trials, train=train)  # equal experiments are equal
+        vars(self).update(scale=scale, trials=trials, train=train)  # Equal experiments are equal.
 
     def __len__(self):
         """Number of trials, each of them on a split of its own."""
@@ -67,7 +66,7 @@ class Fitted(NamedTuple):
 
     model: object
     prep: datasets.Preprocess
-    train: np.ndarray  # which rows of the data X and y are
+    train: np.ndarray  # Which rows of the data X and y are.
     X: np.ndarray
     y: np.ndarray
     X_test: np.ndarray
@@ -80,13 +79,11 @@ def read(spec):
 
 
 def need_two_classes(data, source, what):
-    """Refuse data of more classes; `source` is what they were read from."""
+    """Refuse data of more classes; `source` is their name or file."""
     if len(data.classes) > 2:
-        some = data.classes[0]
-        raise ValueError(
-            f"{what} needs two classes and {data.name} has {len(data.classes)}; choose, say, "
-            f'--data "{source}:{some}-vs-rest" or --positive "{some}"'
-        )
+        some, text = data.classes[0], f"needs two classes and {data.name} has {len(data.classes)}"
+        say = f'choose, say, --data "{source}:{some}-vs-rest" or --positive "{some}"'
+        raise ValueError(f"{what} {text}; {say}")
 
 
 def check(spec, data):
@@ -129,10 +126,7 @@ def splitting(spec):
 
 
 def splits(data, how, numbers=None):
-    """Yield the number and the Split of every trial, or of those whose numbers are given.
-
-    `how` is what `splitting` returns.
-    """
+    """Yield number and Split of every trial, or of those given; `how` is from `splitting`."""
     folds = how["cv"] or 1
     count = how["trials"] * folds
     if wrong := [number for number in numbers or () if number not in range(count)]:
@@ -151,15 +145,10 @@ def trials(spec, numbers=None, data=None, callback=None, pairs=False, warm=False
            on_fitted=None):  # fmt: skip
     """Yield the record of every trial, or of those whose numbers are given, from 0 on.
 
-    Parameters
-    ----------
-    numbers : None or a collection of trials to run; with cv, trial k is fold k % cv
-    data, known : None or the results of `read` and `splits`, if they exist already
-    callback : None or callback(model, iteration, info), called by the fits
-    pairs : True adds the points of the kappa-error diagram of all pairs of members, a number those
-        of at most this number of members; OneVsRest has none
-    warm : False compiles the method before the first trial, outside the reported times
-    on_fitted : None or on_fitted(trial, fitted), whose result is record["picture"]
+    With cv, trial k is fold k % cv. `data` and `known` are results of `read` and `splits`, if they
+    exist already. pairs=True adds the points of the kappa-error diagram of all pairs of members, a
+    number those of at most this number of members. Unless warm=True, the method is compiled before
+    the first trial. The result of on_fitted(trial, fitted) is record["picture"].
     """
     data = read(spec) if data is None else data
     for number, split in known or splits(data, splitting(spec), numbers):
@@ -210,10 +199,8 @@ def apply(path, source, **read):
     model, names = methods.load(path)
     notes = getattr(model, "notes_", None)
     if not isinstance(notes, dict) or not NOTES <= set(notes):
-        raise ValueError(
-            f"{path} was not written by --save and does not say how to read {source}; "
-            "use it from Python: solvers.model_file.load(path).predict(X)"
-        )
+        text = f"{path} was not written by --save and does not say how to read {source}"
+        raise ValueError(f"{text}; use it from Python: solvers.model_file.load(path).predict(X)")
     prep = _preprocessing(path, notes, model)
     data = datasets.load(source, schema=notes["schema"], **read)
     X, classes = prep.transform(data.X), notes["classes"]
@@ -240,7 +227,7 @@ def apply(path, source, **read):
 def _table(model, X, found, decision, classes):
     """Return predictions, decisions and, where the model has them, probabilities; titles first."""
     known = range(len(classes))
-    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # or rejected
+    labels = [classes[int(k)] if k in known else k for k in found.tolist()]  # Or rejected.
     titles, columns = ["prediction", "decision"], [labels, decision.tolist()]
     if decision.ndim == 2:
         titles = ["prediction", *(f"decision {name}" for name in classes)]
@@ -266,7 +253,7 @@ def warm_up(spec, data, rows, callback):
     rows = rows[data.y[rows].argsort(kind="stable")]
     few = [*rows[: WARM_UP_ROWS // 2], *rows[-WARM_UP_ROWS // 2 :]]
     model = build_model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with caught_warnings(data), contextlib.suppress(ValueError):  # the fit on all rows will raise
+    with caught_warnings(data), contextlib.suppress(ValueError):  # The fit on all rows will raise.
         _, X = _prepare(model, data.X[few], spec.scale)
         return timed_fit(model, X, data.y[few])
     return 0.0
@@ -275,8 +262,7 @@ def warm_up(spec, data, rows, callback):
 def _tune(spec, split, number):
     """Choose the first parameters with the lowest error in cross-validation on the training rows.
 
-    A choice that the method refuses on some fold is left out. Returns the parameters and their
-    entries in the record.
+    Choices that the method refuses are left out. Returns the choice and its entries in the record.
     """
     start, tried, refusal = time.perf_counter(), [], None
     for values in itertools.product(*spec.grid.values()):
@@ -335,7 +321,7 @@ def _trial(model, split, scale):
 def outcome(model, seconds):
     """Results that a fitted model reports of itself."""
     return {
-        "certified": model.residual_ is not None,  # by a residual, None here where infinite
+        "certified": model.residual_ is not None,  # By a residual, None here where infinite.
         "residual": model.residual_,
         "objective": model.objective_,
         "converged": bool(model.converged_),
@@ -345,19 +331,15 @@ def outcome(model, seconds):
 
 
 def _decide(model, X, classes):
-    """Return predicted classes and, of two, decisions; these are asked for once.
-
-    In the methods of two classes a decision >= 0 is the second class. Those of more may reject
-    rows, or have a classifier on top, and predict themselves.
-    """
+    """Return predicted classes and, of two, decisions; methods of more classes may reject rows."""
     decision = model.decision_function(X) if classes == 2 else None
     return model.predict(X) if model._multi_class else (decision >= 0).astype(int), decision
 
 
 def votes_of(model, X, y):
-    """Return the members' votes, (n, T), and the labels; None of members with tasks of their own.
+    """Return the members' votes (n, T) and the labels; None for OneVsRest.
 
-    Where members predict one of many classes, their votes are + if right, and all labels are +.
+    Votes for one of many classes are + if right, and all labels are + then.
     """
     if type(model).__name__ == "OneVsRest":
         return None, None
@@ -378,7 +360,7 @@ def membership(model, votes, goals):
         parts, members = [model], votes.shape[1]
         high, low = votes.max(axis=1), votes.min(axis=1)
         largest, widest = max(high.max(), -low.min()), (high - low).max()
-        real = not model._multi_class  # of labels, equal ones do not make members identical
+        real = not model._multi_class  # Of labels, equal ones do not make members identical.
         identical = members > 1 and real and bool(widest <= EQUAL * largest)
         weights = model.weights_ if model.weights_.size == members else None
         differ = diversity.averages(votes, goals, weights) if members > 1 else None
@@ -447,22 +429,19 @@ def scores(found, decision, y, larger, classes):
         "majority_error": np.count_nonzero(y != larger) / len(y),
         "balanced_error": _balanced(wrong, totals),
         "auc": None if decision is None else roc_area(decision, y == 1),
-        "confusion": confusion.tolist(),  # a row a true class, a column a predicted one
-        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # by true class
+        "confusion": confusion.tolist(),  # A row a true class, a column a predicted one.
+        "rejected": (totals - confusion.sum(axis=1)).tolist(),  # By true class.
     }
 
 
 def roc_area(scores, positive):
-    """Return the area under the ROC curve: how often a positive row has the larger score.
-
-    Ties count half; None unless there are rows of both classes.
-    """
+    """Return the area under the ROC curve; None unless there are rows of both classes."""
     n, many = int(positive.sum()), positive.size
     if n in (0, many):
         return None
     ordered, own = np.sort(scores), scores[positive]
-    below = np.searchsorted(ordered, own).sum()  # pairs of a positive row and any lower one
-    not_above = np.searchsorted(ordered, own, side="right").sum()
+    below = np.searchsorted(ordered, own).sum()  # Pairs of a positive row and any lower one.
+    not_above = np.searchsorted(ordered, own, side="right").sum()  # Ties count half.
     return float((0.5 * (below + not_above) - 0.5 * n * n) / (n * (many - n)))
 
 
@@ -495,36 +474,27 @@ def caught_warnings(data):
 
 def versions():
     loaded = [name for name in ("numpy", "numba") if name in sys.modules]
-    versions = {name: sys.modules[name].__version__ for name in loaded}
-    return {"python": sys.version.split()[0]} | versions
+    found = {"python": sys.version.split()[0]}
+    return found | {name: sys.modules[name].__version__ for name in loaded}
 
 
 def plain_record(record):
-    """Return a record as read from its JSON: NaN becomes None, other objects the text they print.
-
-    Numbers of NumPy become those of Python.
-    """
-
-    def default(value):
-        return value.item() if isinstance(value, np.generic) else repr(value)
-
-    return json.loads(json.dumps(record, default=default), parse_constant=lambda _: None)
+    """Return a record as read from its JSON: NaN becomes None, other objects their repr."""
+    text = json.dumps(record, default=lambda v: v.item() if isinstance(v, np.generic) else repr(v))
+    return json.loads(text, parse_constant=lambda _: None)
 
 
 def _preprocessing(path, notes, model):
     """Read the preprocessing in the notes of a model, checked with all else that they say."""
-    try:
+    with contextlib.suppress(datasets.DataError):
         classes, width = datasets.check_schema(notes["schema"])
         prep = datasets.Preprocess.from_dict(notes["preprocess"])
-    except datasets.DataError:
-        prep = None
-    if (
-        prep is None
-        or not prep.fill_.size == width == model.n_features_in_
-        or notes["classes"] != classes
-        or not isinstance(notes["data"], str)
-        or model.classes_.dtype.kind != "i"
-        or model.classes_.tolist() != [*range(len(classes))]
-    ):
-        raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")
-    return prep
+        if (
+            prep.fill_.size == width == model.n_features_in_
+            and notes["classes"] == classes
+            and isinstance(notes["data"], str)
+            and model.classes_.dtype.kind == "i"
+            and model.classes_.tolist() == [*range(len(classes))]
+        ):
+            return prep
+    raise ValueError(f"{path} is not a model file of ensolve: its notes are damaged")

@@ -15,11 +15,11 @@ from perf import draw
 from perf.study import experiment, methods, outputs, report, statistics, tables
 from perf.text import duration, mean_std, plain, span, tick
 
-POINTS = 6000  # dots in all kappa-error diagrams together, at most
-NONE = "\u2013"  # in place of a missing number
-LEAST_SECONDS = 1e-6  # lower limit of the logarithmic axis
+POINTS = 6000  # Dots in all kappa-error diagrams together, at most.
+NONE = "\u2013"  # In place of a missing number.
+LEAST_SECONDS = 1e-6  # Lower limit of the logarithmic axis.
 STYLE = draw.STYLE + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-WORDS = ' class="words"'  # of a cell that is no number
+WORDS = ' class="words"'  # Of a cell that is no number.
 HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -30,14 +30,11 @@ HEAD = """<!DOCTYPE html>
 """
 
 
-def write(folder, document, records):
-    """Write report.html."""
-    outputs.write_text(f"{folder}/report.html", page(document, records))
-
-
 def page(document, records):
     """Make the page of a comparison."""
-    title, sets = _title(document), document["sets"]
+    sets, count = document["sets"], len(document["methods"])
+    where = sets[0]["name"] if len(sets) == 1 else f"{len(sets)} data sets"
+    title = f"{count} method{'s' * (count > 1)} compared on {where}"
     parts = {"meaning": ("What it means", _meaning(document))}
     if document["across"]:
         every = f"All {len(sets)} data sets" if len(sets) > 2 else "Both data sets"
@@ -59,12 +56,6 @@ def page(document, records):
         "</main>\n</body>\n</html>\n",
     ]
     return "\n".join(lines)
-
-
-def _title(document):
-    many, sets = len(document["methods"]), document["sets"]
-    where = sets[0]["name"] if len(sets) == 1 else f"{len(sets)} data sets"
-    return f"{many} method{'s' * (many > 1)} compared on {where}"
 
 
 def _protocol(document):
@@ -152,7 +143,7 @@ def _set(document, one):
     kinds = ["best" if row["method"] == one["best"] else "" for row in one["methods"]]
     kinds += ["base"] * len(one["baselines"])
     caption = f"Results on {one['name']}; the best in bold, = not significantly different from it"
-    table = _table(tables.unbroken(tables.rows(document, one)), caption, kinds)
+    table = _table(tables.rows(document, one), caption, kinds)
     parts.append(_beside(table, _error_bars(document, one)))
     if "friedman" not in (document["across"] or {}):
         names = [row["method"] for row in one["methods"] if row["rank"] is not None]
@@ -232,21 +223,14 @@ def _times(document):
 
 def _clouds(document, records):
     """The ensembles of every set whose first record holds points, {data: clouds}."""
-    found = {}
-    for record in records:
-        if record["trial"] == 0 and record.get("pairs", [[]])[0]:
-            number = document["methods"].index(name_of(record))
-            found.setdefault(record["spec"]["data"], {})[number] = record
-    most = POINTS // max(1, sum(map(len, found.values())))
-    order = [one["data"] for one in document["sets"] if one["data"] in found]
-    return {data: [_cloud(k, found[data][k], most) for k in sorted(found[data])] for data in order}
-
-
-def _cloud(number, record, most):
-    points = [(kappa, 100 * error) for kappa, error in zip(*record["pairs"], strict=True)]
-    centre = record["diversity"]["kappa"], 100 * record["diversity"]["member_error"]
-    few = points[:: -(-len(points) // most)]
-    return draw.Cloud(number, few, centre, 100 * record["test_error"])
+    shown = [one for one in records if one["trial"] == 0 and one.get("pairs", [[]])[0]]
+    found = {one["data"]: [] for one in document["sets"]}
+    for record in shown:
+        number, differ = document["methods"].index(name_of(record)), record["diversity"]
+        figures = record["pairs"], (differ["kappa"], differ["member_error"]), record["test_error"]
+        cloud = draw.cloud(number, *figures, POINTS // len(shown))
+        found[record["spec"]["data"]].append(cloud)
+    return {data: sorted(clouds) for data, clouds in found.items() if clouds}
 
 
 def name_of(record):
@@ -277,29 +261,22 @@ def _diagrams(document, clouds):
 def _how(document):
     parts = [f"<p>{_prose(f'Tables: {tables.EXPLAINED}')}.</p>"]
     if document["protocol"]["tuned"]:
-        parts += ["<p>Parameters were chosen by 5-fold cross-validation on the training rows of "
-                  "each split.</p>", _choices(document)]  # fmt: skip
+        parts.append("<p>Parameters were chosen by 5-fold cross-validation on the training rows of "
+                     "each split.</p>")  # fmt: skip
+        chosen = [["method", "data", "chosen (number of splits)"]]
+        for one, row in tables.cells(document):
+            each = Counter(report.assigned(some) for some in row.get("chosen", ())).most_common()
+            told = "; ".join(f"{value} ({count})" for value, count in each)
+            chosen += [[row["method"], one["data"], told]] if told else []
+        parts.append(_table(chosen, "Parameters that were chosen", words=(1, 2)))
     if warned := report.told(document["warnings"]):
         parts.append(_list("Warnings", warned))
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     parts.append(f"<h3>Versions</h3>\n<p>{text(f'{outputs.version()}, {versions}')}</p>")
     if command := document.get("command"):
-        words = [
-            f"<span>{text(shlex.quote(word))}</span>" for word in ("python", "cli.py", *command)
-        ]
+        words = [f"<span>{text(shlex.quote(k))}</span>" for k in ("python", "cli.py", *command)]
         parts.append(f"<h3>Command</h3>\n<pre>{' '.join(words)}</pre>")
     return "\n".join(parts)
-
-
-def _choices(document):
-    """Tuned parameters and their counts."""
-    found = [["method", "data", "chosen (number of splits)"]]
-    for one, row in tables.cells(document):
-        pairs = [", ".join(f"{k}={report.value(v)}" for k, v in some.items())
-                 for some in row.get("chosen", ())]  # fmt: skip
-        told = [f"{value} ({count})" for value, count in Counter(pairs).most_common()]
-        found += [[row["method"], one["data"], "; ".join(told)]] if told else []
-    return _table(found, "Parameters that were chosen", words=(1, 2))
 
 
 def text(given):

@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from solvers import METHODS, model_file
 
-RUN_PARAMS = {"random_state", "verbose", "callback", "prefit"}  # set by the runner
-OF_ESTIMATORS = ("members", "base", "meta")  # parameters in which a command's name is a method
-SPELLED = {  # further forms of a parameter on the command line
+RUN_PARAMS = {"random_state", "verbose", "callback", "prefit"}  # Set by the runner.
+OF_ESTIMATORS = ("members", "base", "meta")  # Parameters in which a command's name is a method.
+SPELLED = {  # Further forms of a parameter on the command line.
     **dict.fromkeys(OF_ESTIMATORS, "; or names of methods"),
     "class_weight": "; or name=factor,name=factor",
     "perturb": "; as name=value,value,name=value,value",
 }
-BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # of comparisons, as METHODS
+BASELINES = {"stump-vote": ("baselines", "StumpVote", "tanh")}  # Of comparisons, as METHODS.
 KNOWN = METHODS | BASELINES
 EXAMPLES = """examples:
   python cli.py datasets
@@ -44,34 +44,17 @@ EXAMPLES = """examples:
   python cli.py predict --model model.npz --data new.csv --out predictions.csv
 """
 PARAMETERS = Path(__file__).with_name("parameters.json")
-PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # of the others it is solvers
-FILES = {name: file for file, name, _ in KNOWN.values()}  # of the classes that a run may use
+PACKAGES = {name: "perf.study" for _, name, _ in BASELINES.values()}  # Of the others it is solvers.
+FILES = {name: file for file, name, _ in KNOWN.values()}  # Of the classes that a run may use.
 FILES |= {"OneVsRest": "multiclass", "Calibrated": "combine"}
-UNTOLD = {  # parameters left out of reports: the base is the model inside, and l2 is for no base
+UNTOLD = {  # Parameters left out of reports: the base is the model inside, and l2 is for no base.
     "OneVsRest": RUN_PARAMS | {"base", "l2", "tol"},
     "Calibrated": RUN_PARAMS | {"base"},
 }
-BLOCK_METHODS = (  # methods whose fit takes row blocks
+BLOCK_METHODS = (  # Methods whose fit takes row blocks.
     "exrm", "psvm", "adaboost-nc", "adaboost", "cqboost", "mincq", "mdboost", "gradient-boosting",
 )  # fmt: skip
-PICTURES = {  # kinds of --picture per method, the default first
-    "exrm": ("convergence", "members", "margins", "boundary", "lam", "time"),
-    "psvm": ("convergence", "margins", "boundary", "lam", "time"),
-    "drm": ("convergence", "members", "margins", "boundary", "mu", "nu", "time"),
-    "nu-svm": ("convergence", "margins", "boundary", "nu", "time"),
-    "adaboost-nc": ("members", "margins", "boundary", "lam", "time"),
-    "adaboost": ("members", "margins", "boundary", "time"),
-    "bagging": ("members", "margins", "boundary", "max_features", "time"),
-    "cqboost": ("convergence", "margins", "boundary", "mu", "time"),
-    "mincq": ("convergence", "margins", "boundary", "mu", "time"),
-    "mdboost": ("convergence", "margins", "boundary", "D", "time"),
-    "lpboost": ("convergence", "margins", "boundary", "C", "time"),
-    "cgboost": ("convergence", "margins", "boundary", "C", "time"),
-    "gradient-boosting": ("members", "margins", "boundary", "learning_rate", "max_depth", "time"),
-    "voting": ("margins", "boundary", "time"),
-    "stacking": ("margins", "boundary", "time"),
-}
-SHOWN = {  # captions of pictures; other kinds are names of parameters
+SHOWN = {  # Captions of pictures; other kinds are names of parameters.
     "convergence": "duality gap by iteration and by time",
     "members": "error by the number of members",
     "margins": "distribution of the margins",
@@ -88,12 +71,9 @@ def _steps(low, high, count=15):
     return [float(f"{value:.3g}") for value in spaced]
 
 
-# What --tune chooses from, the smallest or simplest first. CqBoost and its relatives: the grids of
-# their paper, 15 values on a logarithmic scale. AdaBoost's goes to 10^6 rounds there and to 10^3
-# here, as later rounds of stumps change little. ExRM: the range of lam in its Figure 1, [0.05, 4].
-# AdaBoost.NC: the range of lam in its Figure 3, [0, 12]. DRM's paper chooses nu and mu but does not
-# print from what: these span the range from no weight on the norms to almost all. Bagging and
-# gradient boosting are tuned by no paper here: these are what their users vary first.
+# Values for --tune, the smallest or simplest first. CqBoost and relatives: grids of their paper,
+# where AdaBoost's goes to 10^6 rounds. ExRM: range of lam in its Figure 1. AdaBoost.NC: range of
+# lam in its Figure 3. DRM, whose paper prints no grid: from no weight on the norms to almost all.
 GRIDS = {
     "exrm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
     "psvm": {"lam": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]},
@@ -109,6 +89,18 @@ GRIDS = {
     "bagging": {"max_features": [1.0, 0.5, "sqrt"]},
     "gradient-boosting": {"max_depth": [2, 4, 6], "learning_rate": [0.03, 0.1, 0.3]},
 }
+CERTIFIED = "exrm psvm drm nu-svm cqboost mincq mdboost lpboost cgboost".split()
+STAGED = "exrm drm adaboost-nc adaboost bagging gradient-boosting".split()
+PICTURES = {  # Kinds of --picture per method, the default first.
+    command: (
+        *["convergence"] * (command in CERTIFIED),
+        *["members"] * (command in STAGED),
+        *("margins", "boundary"),
+        *sorted(GRIDS.get(command, {}).keys() - {"n_estimators"}),
+        "time",
+    )
+    for command in METHODS
+}
 
 
 # -- what there is ---------------------------------------------------------------------------------
@@ -117,7 +109,7 @@ GRIDS = {
 class Parameter(NamedTuple):
     """A constructor parameter as --help shows it."""
 
-    metavar: str  # INT, FLOAT, BOOL, NAME or VALUE
+    metavar: str  # INT, FLOAT, BOOL, NAME or VALUE.
     default: object
     text: str
 
@@ -311,7 +303,7 @@ def build(command, params, seed, classes, callback=None, soft=False):
         model = class_of("Calibrated")(model)
     if classes > 2 and not model._multi_class:
         model = class_of("OneVsRest")(model, callback=callback)
-        model.class_weight = given.get("class_weight")  # of the classes, not of the two sides
+        model.class_weight = given.get("class_weight")  # Of the classes, not of the two sides.
         model.base.class_weight = None
     return model
 
@@ -376,9 +368,6 @@ def wrappings(outlined, classes):
                 (inner,) = inner["inside"]
             found.setdefault(kinds[part["name"]], {})[inner["name"]] = True
     return [f"{text} {', '.join(names)}" for text, names in found.items()]
-
-
-# -- files -----------------------------------------------------------------------------------------
 
 
 def load(path):

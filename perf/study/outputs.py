@@ -16,8 +16,8 @@ from perf.study import methods
 from perf.text import entry, plain
 from solvers import model_file
 
-INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # flags that name files
-IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex", "report.html")  # of --out
+INPUTS, OUTPUTS = ("data", "model"), ("save", "json", "out", "plot")  # Flags that name files.
+IN_FOLDER = ("results.jsonl", "table.md", "table.csv", "table.tex", "report.html")  # In --out.
 TROUBLES = (
     KeyboardInterrupt, MemoryError, ImportError, OSError, ValueError, TypeError, OverflowError,
 )  # fmt: skip
@@ -69,13 +69,13 @@ def folder(path):
 
 def check(args):
     """Raise ValueError if an output would overwrite an input or another output; links count."""
-    import datasets  # and NumPy, which help does not need
+    import datasets  # And NumPy, which help does not need.
 
     named = []
     for flag in INPUTS + OUTPUTS:
         given = getattr(args, flag, None) or []
         for path in given if isinstance(given, list) else [given]:
-            path = datasets.locate(path) if flag == "data" else path  # none of a generated set
+            path = datasets.locate(path) if flag == "data" else path  # None of a generated set.
             named += [(flag, path)] if path else []
     if args.command == "compare" and args.out:
         named += [("out", os.path.join(args.out, name)) for name in IN_FOLDER]
@@ -91,7 +91,7 @@ def error_line(error):
     """Message of one line for one of TROUBLES."""
     text = f"error: {error}"
     if isinstance(error, KeyboardInterrupt):
-        sys.unraisablehook = lambda complaint: None  # of objects that were left half made
+        sys.unraisablehook = lambda complaint: None  # Of objects that were left half made.
         text = "; ".join(["interrupted", *map(str, error.args)])
     elif isinstance(error, MemoryError):
         text = f"error: out of memory. {error}"
@@ -115,7 +115,7 @@ def with_streams(main):
     code = main()
     try:
         sys.stdout.flush()
-    except (AttributeError, OSError):  # closed, or full: main has reported the error
+    except (AttributeError, OSError):  # Closed, or full: main has reported the error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
@@ -153,27 +153,20 @@ def write_drawing(path, svg):
         draw.as_matplotlib(svg).savefig(file, format=form, dpi=150)
 
 
-def _bars(quiet):
-    """Return tqdm's class, or None if no bar is wanted or stderr is no terminal."""
-    if not quiet and sys.stderr is not None and sys.stderr.isatty():
-        with contextlib.suppress(ImportError):
-            from tqdm import tqdm
-
-            return tqdm
-    return None
-
-
 @contextlib.contextmanager
-def progress(total, quiet):
-    """Show a bar after a second, on a terminal only.
+def progress(total, quiet, unit="fit"):
+    """Show a bar after a second, on a terminal only and if tqdm is installed.
 
     Yields the callback of the fits, and a generator function that counts the records it passes on.
     """
-    tqdm = _bars(quiet)
+    tqdm = None
+    if not quiet and sys.stderr is not None and sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
     if tqdm is None:
         yield None, iter
         return
-    with tqdm(total=total, unit="fit", delay=1, miniters=0, leave=False, smoothing=0) as bar:
+    with tqdm(total=total, unit=unit, delay=1, miniters=0, leave=False, smoothing=0) as bar:
 
         def callback(model, iteration, info):
             known = {key: value for key, value in info.items() if isinstance(value, float)}
@@ -183,15 +176,9 @@ def progress(total, quiet):
 
         def count(records):
             for record in records:
-                bar.start_t += record["compile_seconds"]  # fits to come do not compile
+                if unit == "fit":
+                    bar.start_t += record["compile_seconds"]  # Fits to come do not compile.
                 bar.update()
                 yield record
 
         yield callback, count
-
-
-def counted(records, total, quiet):
-    """Pass on records, counted by a bar on a terminal."""
-    tqdm = _bars(quiet)
-    how = {"total": total, "unit": "cell", "delay": 1, "leave": False, "smoothing": 0}
-    return tqdm(records, **how) if tqdm else records

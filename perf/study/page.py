@@ -1,8 +1,7 @@
 """Pages of papers: targets, observations, and our numbers beside printed ones.
 
 A target is one table or figure of a paper; perf/papers/<paper>.py declares it. Its page function
-turns records into a Page, with a verdict that follows from the records by a rule. Records come as
-{label: [record, ...]}, one record per label if the job is a Step.
+turns records, {label: [record, ...]}, into a Page, whose verdict follows from them by a rule.
 """
 
 import math
@@ -17,7 +16,7 @@ from perf.study.workers import Step
 from perf.text import mean_std, spread
 
 VERDICTS = HOLDS, PARTLY, FAILS = "holds", "partly holds", "does not hold"
-UNDECIDED = "undecided"  # of an observation that is as claimed in the mean, but not beyond chance
+UNDECIDED = "undecided"  # Of an observation that is as claimed in the mean, but not beyond chance.
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,18 @@ class Target:
     claim: str
     jobs: Callable  # jobs(quick) -> {label: Spec or Step}; quick: a run of seconds
     page: Callable  # page(records, quick) -> Page
-    seconds: str  # sentence on the time that it takes
+    seconds: str  # Sentence on the time that it takes.
 
 
 @dataclass
 class Page:
     """Results of a target: verdict, tables, drawings, deviations from the paper."""
 
-    verdict: str  # one of VERDICTS
-    reason: str  # one or two sentences with the numbers that decide
-    contents: list  # texts and Tables, in their order
+    verdict: str  # One of VERDICTS.
+    reason: str  # One or two sentences with the numbers that decide.
+    contents: list  # Texts and Tables, in their order.
     pictures: dict = field(default_factory=dict)  # {suffix of the file's name: (SVG, caption)}
-    deviations: list = field(default_factory=list)  # sentences; the page numbers them
+    deviations: list = field(default_factory=list)  # Sentences; the page numbers them.
 
 
 class Table(NamedTuple):
@@ -84,9 +83,8 @@ def corrected_error(std, trials, train, test):
 def departure(records, printed, key="test_error", scale=100.0, corrected=True):
     """Distance of our mean from the printed one in standard errors; None without a spread.
 
-    Both means are of random splits. If the paper prints no standard deviation, ours is taken.
-    With corrected=False the standard errors are the plain ones, which is stricter: both are means
-    of splits of the same rows, and given the rows splits are independent.
+    If the paper prints no standard deviation, ours is taken. corrected=False takes the plain
+    standard errors, which is stricter: given the rows, splits are independent.
     """
     own = spread([scale * record[key] for record in records])
     if not own["std"]:

@@ -17,10 +17,7 @@ from solvers.rows import cluster
 
 
 def check(spec, where=None, **flags):
-    """Return True if spec.data is a directory; raise ValueError if a flag cannot be used with it.
-
-    `where` is the value of --scheduler, `flags` are others that a user has given, by name.
-    """
+    """Return True if spec.data is a directory; refuse --scheduler without one, `flags` with it."""
     if not datasets.is_directory(spec.data):
         if where:
             raise ValueError(f"--scheduler needs a directory as --data, got {spec.data}")
@@ -36,10 +33,7 @@ def check(spec, where=None, **flags):
 
 
 def run(spec, where=None, path=None, quiet=True):
-    """Train and test on a cluster, `where`, or here; write a model of all rows to `path`, if given.
-
-    Returns the record, and the result of saving or None.
-    """
+    """Train and test on a cluster, `where`, or here; return records of the run and of saving."""
     spec = replace(spec, trials=1, scale="none")
     place = cluster.connect(where) if where else contextlib.nullcontext()
     with outputs.progress(1, quiet) as (callback, _), place as client:
@@ -50,7 +44,7 @@ def run(spec, where=None, path=None, quiet=True):
         name, count = datasets.locate(spec.data).resolve().name, _training_files(spec, len(data))
         train, test, saved = data[:count], data[count:], None
         with experiment.caught_warnings(data) as warned:
-            seconds = 0.0 if client else _warm_up(spec, train, callback)  # workers compile alone
+            seconds = 0.0 if client else _warm_up(spec, train, callback)  # Workers compile alone.
             model, results = _trial(spec, train, test, callback)
             if path:
                 whole = experiment.build_model(spec, data, 0, callback).fit(data)
@@ -85,7 +79,7 @@ def _warm_up(spec, data, callback):
     X, y = _rows(data, _few_rows, WARM_UP_ROWS // 2)
     rows = np.concatenate([np.flatnonzero(y == k)[: WARM_UP_ROWS // 2] for k in range(2)])
     model = experiment.build_model(spec, data, 0, callback, max_iter=WARM_UP_ITERATIONS)
-    with contextlib.suppress(ValueError):  # the fit on all rows will raise
+    with contextlib.suppress(ValueError):  # The fit on all rows will raise.
         return experiment.timed_fit(model, datasets.blocks([(X[rows], y[rows])]))
     return 0.0
 
@@ -94,7 +88,7 @@ def _trial(spec, train, test, callback):
     """Train and test on row blocks; return the model, and results as of a trial."""
     model = experiment.build_model(spec, train, 0, callback)
     seconds = experiment.timed_fit(model, train)
-    model.set_params(callback=None)  # workers cannot call it
+    model.set_params(callback=None)  # Workers cannot call it.
     seen = np.sum(train.map(_confusion, model), axis=0)
     decision, y = _rows(test, _decisions, model)
     found = (decision >= 0).astype(int)

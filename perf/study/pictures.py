@@ -20,19 +20,19 @@ from perf.study import experiment, methods
 # Values of `solver` whose convergence is shown side by side; other methods have one way only.
 SOLVERS = dict.fromkeys(("ExRM", "PSVM"), ("paper", "alm", "auto"))
 SOLVERS |= dict.fromkeys(("DRM", "NuSVM"), ("alternating", "auto"))
-FINER = {  # grids of parameters for which those of --tune are too coarse, or not of numbers
+FINER = {  # Grids of parameters for which those of --tune are too coarse, or not of numbers.
     ("drm", "mu"): [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1],
     ("bagging", "max_features"): [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
     ("gradient-boosting", "learning_rate"): [0.01, 0.03, 0.1, 0.3, 1.0],
     ("gradient-boosting", "max_depth"): [1, 2, 3, 4, 5, 6, 8, 10],
 }
-UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # members with outputs of any size
-MARGINS = np.linspace(-1.0, 1.0, 201)  # abscissas of the distribution of the margins
-GRID = 200  # points on either axis at which a decision boundary is sought
-AIR = 0.06  # part of the range of a feature by which the picture goes beyond it
+UNBOUNDED = {"ExRM", "PSVM", "DRM", "NuSVM", "GradientBoosting"}  # Members have any outputs.
+MARGINS = np.linspace(-1.0, 1.0, 201)  # Abscissas of the distribution of the margins.
+GRID = 200  # Points on either axis at which a decision boundary is sought.
+AIR = 0.06  # Part of the range of a feature by which the picture goes beyond it.
 FEW_MEMBERS = 12  # Above, the boundaries of members are not drawn.
-MOST_POINTS = 1500  # rows that are drawn beside a boundary
-SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # training time: least rows, largest part, number of sizes
+MOST_POINTS = 1500  # Rows that are drawn beside a boundary.
+SMALLEST, LARGEST, SIZES = 25, 0.9, 8  # Training time: least rows, largest part, number of sizes.
 
 
 def choose(plot, kind, command):
@@ -49,31 +49,20 @@ def plan(kind, spec, data):
     if kind in LOOKS:
         experiment.need_two_classes(data, spec.data, f"the picture {kind!r}")
         if kind == "boundary" and data.X.shape[1] != 2:
-            raise ValueError(
-                f"the picture 'boundary' needs two features and {data.name} has {data.X.shape[1]}; "
-                "leave columns out with --drop, or take --data gaussians, or another --picture"
-            )
+            text = f"'boundary' needs two features and {data.name} has {data.X.shape[1]}"
+            hint = "leave columns out with --drop, or take --data gaussians, or another --picture"
+            raise ValueError(f"the picture {text}; {hint}")
         return []
     if kind == "time":
-        return _sizes(spec, data)
-    own = _own(kind, asdict(spec))
-    return [
-        replace(spec, params=spec.params | {kind: value})
-        for value in grid(spec.method, kind)
-        if value != own
-    ]
-
-
-def _sizes(spec, data):
-    """Experiments with more and more rows for training."""
-    if LARGEST * len(data.y) < 2 * SMALLEST:
-        raise ValueError(
-            f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows and "
-            f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
-        )
-    sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round()
-    least = len(data.classes)
-    return [replace(spec, train=n, cv=None, trials=len(spec)) for n in sizes.tolist() if n >= least]
+        if LARGEST * len(data.y) < 2 * SMALLEST:
+            least = f"the picture 'time' needs at least {round(2 * SMALLEST / LARGEST)} rows"
+            hint = f"{data.name} has {len(data.y)}; take --data linear:10000x20, say"
+            raise ValueError(f"{least} and {hint}")
+        sizes = np.geomspace(SMALLEST, LARGEST * len(data.y), SIZES).round().tolist()
+        changed = {"cv": None, "trials": len(spec)}
+        return [replace(spec, train=n, **changed) for n in sizes if n >= len(data.classes)]
+    own, values = _own(kind, asdict(spec)), grid(spec.method, kind)
+    return [replace(spec, params=spec.params | {kind: v}) for v in values if v != own]
 
 
 def on_fitted(kind, data):
@@ -96,7 +85,7 @@ def run(specs, data, callback=None):
     for spec in specs:
         try:
             yield from experiment.trials(spec, data=data, callback=callback, warm=True)
-        except ValueError:  # as of a parameter that suits other data: the curve has a gap there
+        except ValueError:  # The value suits other data: the curve has a gap there.
             continue
 
 
@@ -115,18 +104,15 @@ def collect(kind, records, others=()):
 
 
 def convergence(data, trial, fitted):
-    """Iteration, seconds and certified gap along the fit, by solver; an empty list if that fails.
-
-    The last gap is that of the model itself, computed anew from what was returned.
-    """
+    """Iteration, seconds and certified gap of a fit by each solver; an empty list if it fails."""
     name, params = type(fitted.model).__name__, fitted.model.get_params(deep=False)
     curves = {}
     for solver in SOLVERS.get(name, (name,)):
         changes = {"solver": solver} if name in SOLVERS else {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that "paper" stops short is what the picture shows
+            warnings.simplefilter("ignore")  # That "paper" stops short is what the picture shows.
             try:
-                if changes:  # kernels of the other solvers may not have been compiled yet
+                if changes:  # Kernels of the other solvers may not have been compiled yet.
                     _watched(fitted, changes | {"max_iter": experiment.WARM_UP_ITERATIONS})
                 curves[solver] = _watched(fitted, changes)
             except ValueError:
@@ -139,7 +125,7 @@ def _watched(fitted, changes):
     points = []
 
     def watch(model, iteration, info):
-        if "rows" not in info:  # else it is the gap of a smaller problem
+        if "rows" not in info:  # Else it is the gap of a smaller problem.
             points.append([iteration, time.perf_counter() - start, info["residual"]])
 
     params = fitted.model.get_params(deep=False) | changes | {"callback": watch}
@@ -161,7 +147,7 @@ def staged_errors(model, X, y):
     if hasattr(model, "staged_decision_function"):
         decisions = model.staged_decision_function(X)
     else:
-        weights = model.weights_ / model.weights_.max()  # equal ones are 1: ties stay ties
+        weights = model.weights_ / model.weights_.max()  # Equal ones are 1: ties stay ties.
         decisions = np.cumsum(model.votes(X) * weights, axis=1).T
     return [float(((decision >= 0) != (y == 1)).mean()) for decision in decisions]
 
@@ -169,8 +155,7 @@ def staged_errors(model, X, y):
 def margins(data, trial, fitted):
     """Share of rows with a margin of at most each of MARGINS, for training and for testing.
 
-    The margin is y f(x) over the sum of the weights. Where members have outputs of any size, f(x)
-    is divided by the largest |f| on the training rows instead.
+    The margin is y f(x) over the sum of the weights or, of UNBOUNDED, the largest training |f|.
     """
     model = fitted.model
     f, f_test = model.decision_function(fitted.X), model.decision_function(fitted.X_test)
@@ -186,20 +171,16 @@ def margins(data, trial, fitted):
 
 def _distribution(decision, y, unit):
     """Share of the margins up to each of MARGINS; those beyond +-1 are counted there."""
-    found = np.where(y == 1, decision, -decision) / (unit or 1.0)
-    found = np.sort(np.clip(found, -1.0, 1.0))
+    found = np.sort(np.clip(np.where(y == 1, decision, -decision) / (unit or 1.0), -1.0, 1.0))
     return (np.searchsorted(found, MARGINS, side="right") / found.size).tolist()
 
 
 def boundary(data, trial, fitted):
-    """Decisions of the first trial's model on a grid, in the units of the data, and its rows.
-
-    The members' own decisions are there too where they are few and differ.
-    """
+    """Decisions of the first model, and of few members that differ, on a grid; training rows."""
     if trial:
         return None
     raw, model = data.X[fitted.train], fitted.model
-    kept = np.flatnonzero(np.isfinite(raw).all(axis=1))[:MOST_POINTS]  # a gap has no place
+    kept = np.flatnonzero(np.isfinite(raw).all(axis=1))[:MOST_POINTS]  # A gap has no place.
     low, high = np.nanmin(data.X, axis=0), np.nanmax(data.X, axis=0)
     air = np.where(high > low, AIR * (high - low), 1.0)
     axes = np.linspace(low - air, high + air, GRID).T
@@ -238,7 +219,7 @@ def _effect(parameter, records, others):
     for record in [*records, *others]:
         groups.setdefault(_own(parameter, record["spec"]), []).append(record)
     whole = [v for v, some in groups.items() if len(some) == len(records)]
-    numbers = float if parameter == "max_features" else int | float  # a whole one counts features
+    numbers = float if parameter == "max_features" else int | float  # A whole one counts features.
     values = sorted(v for v in whole if isinstance(v, numbers))
     if not values:
         raise ValueError(f"the picture {parameter!r} needs a value that suits the data")

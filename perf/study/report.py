@@ -1,8 +1,7 @@
 """Reports: records of experiments to text of 80 columns.
 
-`collect` and `collect_methods` make one document of the records of a run, which is also what --json
-writes; `method_report`, `diversity_report` and `predict_report` make text of documents. Nothing
-else goes into a text, so that a run can be reported again without being run again.
+`collect` and `collect_methods` make one document of the records of a run, which --json writes, too;
+`method_report`, `diversity_report` and `predict_report` make text of documents alone.
 """
 
 import itertools
@@ -25,19 +24,20 @@ from perf.text import (
 )
 from solvers import METHODS
 
-NAME, TITLE = 24, 12  # letters of a class's name in a text, and in a table
-LISTED = 8  # classes that are listed before the others are only counted
-CONFUSIONS = 6  # confusions that are listed where the matrix is too wide
-SHARED = (  # what does not differ from trial to trial, or is no figure
+NAME, TITLE = 24, 12  # Letters of a class's name in a text, and in a table.
+LISTED = 8  # Classes that are listed before the others are only counted.
+CONFUSIONS = 6  # Confusions that are listed where the matrix is too wide.
+SHARED = (  # Fields that are equal in all trials, or no figures.
     "spec", "data", "model", "versions", "warnings", "compile_seconds", "pairs", "picture", "parts",
 )  # fmt: skip
+PROTOCOL = ("trials", "train", "cv", "seed")
 MAJORITY = "always predicting the majority class"
 NO_CERTIFICATE = {
     "Bagging": "a vote of samples optimises nothing",
     "Voting": "a vote optimises nothing",
     "Stacking": "the classifier on top has the last word",
 }
-MEASURES = {  # of diversity: title, title of two lines, and whether it is a share
+MEASURES = {  # Of diversity: title, title of two lines, and whether it is a share.
     "member_error": ("member error", "member error", True),
     "disagreement": ("disagreement", "dis- agree", True),
     "kappa": ("kappa", "kappa", False),
@@ -63,8 +63,8 @@ def collect(records, command, saved=None, picture=None):
         "command": command,
         "method": METHODS[spec["method"]][1],
         "data": first["data"] | {"notes": first["data"]["notes"] + model["notes"]},
-        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed", "scale")},
-        "parts": first.get("parts"),  # of a directory
+        "protocol": {key: spec[key] for key in (*PROTOCOL, "scale")},
+        "parts": first.get("parts"),  # Of a directory.
         "read": spec["read"],
         "params": spec["params"],
         "model": model,
@@ -83,27 +83,22 @@ def collect_methods(runs, command, plot=False):
 
     plot: with a kappa-error diagram of all pairs of members, which the records hold.
     """
-    firsts = [records[0] for records in runs.values()]
-    single = len(firsts) == 1
-    notes = [
-        note if single else f"{first['model']['name']}: {note}"
-        for first in firsts
-        for note in first["model"]["notes"]
-    ]
-    spec, data, methods = firsts[0]["spec"], firsts[0]["data"], {}
+    notes, methods, told = [], {}, []
     for name, records in runs.items():
-        trials, summary = _trials(records)
-        methods[name] = {"model": records[0]["model"], "summary": summary, "trials": trials}
-    told = [record for records in runs.values() for record in records]
+        (trials, summary), model = _trials(records), records[0]["model"]
+        methods[name] = {"model": model, "summary": summary, "trials": trials}
+        notes += [f"{model['name']}: " * (len(runs) > 1) + note for note in model["notes"]]
+        told += [text for record in records for text in record["warnings"]]
+    first = next(iter(runs.values()))[0]
+    spec, data = first["spec"], first["data"]
     return {
         "command": command,
         "data": data | {"notes": data["notes"] + notes},
-        "protocol": {key: spec[key] for key in ("trials", "train", "cv", "seed")}
-        | {"scale": "own"},
+        "protocol": {key: spec[key] for key in PROTOCOL} | {"scale": "own"},
         "read": spec["read"],
         "methods": methods,
-        "warnings": [text for record in told for text in record["warnings"]],
-        "versions": firsts[0]["versions"],
+        "warnings": told,
+        "versions": first["versions"],
         "picture": _kappa_error(runs) if plot else None,
     }
 
@@ -146,7 +141,7 @@ def measures(differ):
     """Return the means of the diversity of members as texts, by title."""
     values = {key: differ[key]["mean"] for key in MEASURES}
     return {
-        title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # no -0.00
+        title: percent(values[key]) if share else f"{round(values[key], 2) + 0.0:.2f}"  # No -0.00.
         for key, (title, _, share) in MEASURES.items()
     }
 
@@ -203,13 +198,16 @@ def value(given):
     return str(given)
 
 
+def assigned(params):
+    return ", ".join(f"{key}={value(given)}" for key, given in params.items())
+
+
 def parameters(model):
     """List the parameters of a model and of those inside; None, which is none, is left out."""
     told = []
     for part in walk(model):
         given = {k: v for k, v in part["params"].items() if v is not None and k != "n_jobs"}
-        if given:
-            told.append((part["name"], ", ".join(f"{k}={value(v)}" for k, v in given.items())))
+        told += [(part["name"], assigned(given))] if given else []
     lines = [f"{name}: {text}" if len(told) > 1 else text for name, text in told]
     return [entry("parameters" * (not k), line) for k, line in enumerate(lines)]
 
@@ -394,8 +392,7 @@ def predict_report(record, path):
     names, data, titles = record["names"], record["data"], record["columns"]
     over = f" over {', '.join(names[1:])}" if names[1:] else ""
     text = f"{names[0]}{over}, trained on {abbreviate(record['trained_on'], 40)}, applied to"
-    text += f" {abbreviate(data['name'], 40)}: {data['rows']} rows"
-    lines = [fill(text)]
+    lines = [fill(f"{text} {abbreviate(data['name'], 40)}: {data['rows']} rows")]
     lines += [entry("note", note) for note in data["notes"] + record["notes"]]
     rule = f"decision >= 0 means class {abbreviate(data['classes'][1], NAME)}"
     rule = rule if "decision" in titles else "the largest decision wins"
@@ -414,14 +411,13 @@ def predict_report(record, path):
 
 def sets():
     """List the data sets."""
-    lines = [f"{'name':<18} {'rows':>6} {'features':>9} {'classes':>8} {'missing':>8}  other names"]
+    form = "{:<18} {:>6} {:>9} {:>8} {:>8}  {}".format
+    lines = [form("name", "rows", "features", "classes", "missing", "other names")]
     for known in datasets.names():
-        text = f"{known['name']:<18} "
-        if "path" in known:
-            text += known["path"]
-        else:
-            text += f"{known['rows']:>6} {known['features']:>9} {len(known['classes']):>8} "
-            text += f"{known['missing']:>8}  {', '.join(known['aliases'])}"
+        text = f"{known['name']:<18} {known.get('path')}"
+        if "path" not in known:
+            sizes = known["rows"], known["features"], len(known["classes"]), known["missing"]
+            text = form(known["name"], *sizes, ", ".join(known["aliases"]))
         lines.append(plain(text).rstrip())
     lines.append("generated: gaussians:N, linear:NxD; or any file: CSV, TSV, LIBSVM, .npz")
     lines.append("of more than two classes all are used; NAME:A-vs-B or NAME:A-vs-rest takes two")

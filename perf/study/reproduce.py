@@ -3,7 +3,7 @@
     python cli.py reproduce exrm-table1 --out perf/papers
 
 perf/papers/<paper>.py declares the targets of a paper. Data sets that cannot be shipped are read
-from the directory ENSOLVE_DATA; a missing one is listed on the page, and nothing takes its place.
+from the directory ENSOLVE_DATA; a page lists those that are missing.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def command(names, quick, jobs, folder, quiet):
 
 def reproduce(name, stored, quick=False, jobs=1, quiet=True):
     """Run one target, but for cells with stored records; return its files, {name: text}."""
-    target = load(name)
+    target, reference = load(name)
     planned, missing = _available(target.jobs(quick))
     cells = {label: list(_cells(job)) for label, job in planned.items()}
     waiting = [cell for some in cells.values() for cell in some]
@@ -52,16 +52,13 @@ def reproduce(name, stored, quick=False, jobs=1, quiet=True):
                 raise ValueError(f"{name}: {' '.join(map(str, label))} failed: {record['failure']}")
     page = target.page(records, quick)
     files = {f"{name}-{suffix}.svg": drawn for suffix, (drawn, _) in page.pictures.items()}
-    return {f"{name}.md": render(name, target, page, missing, quick, records)} | files
+    return {f"{name}.md": render(name, reference, target, page, missing, quick, records)} | files
 
 
 def load(name):
-    """Return a target by its name."""
-    return _paper(name).TARGETS[name]
-
-
-def _paper(name):
-    return importlib.import_module(f"perf.papers.{TARGETS[name]}")
+    """Return a target and the reference of its paper."""
+    paper = importlib.import_module(f"perf.papers.{TARGETS[name]}")
+    return paper.TARGETS[name], paper.REFERENCE
 
 
 def _available(jobs):
@@ -86,17 +83,14 @@ def _cells(job):
         return
     experiment.check(job, workers.read(job))
     digest = store.checksum(job.data)
-    for trial in range(job.trials * (job.cv or 1)):
+    for trial in range(len(job)):
         yield workers.Cell(job, trial, store.key(job, trial, digest))
 
 
-# -- pages -----------------------------------------------------------------------------------------
-
-
-def render(name, target, page, missing, quick, records):
+def render(name, reference, target, page, missing, quick, records):
     """Write a page in its fixed form."""
     assert page.verdict in VERDICTS, page.verdict
-    lines = [f"# {target.title}", "", wrap(f"**Reference.** {_paper(name).REFERENCE}")]
+    lines = [f"# {target.title}", "", wrap(f"**Reference.** {reference}")]
     lines += ["", wrap(f"**Claim.** {target.claim}")]
     lines += ["", wrap(f"**Verdict.** {page.verdict}: {page.reason}"), "", "## Figures"]
     if quick:
@@ -114,12 +108,8 @@ def render(name, target, page, missing, quick, records):
     lines += [wrap(f"{k}. {text}", " " * len(f"{k}. ")) for k, text in enumerate(deviations, 1)]
     command = f"`python cli.py reproduce {name}{' --quick' if quick else ''}`"
     lines += ["", "## Command", "", command]
-    lines += ["", wrap(f"{target.seconds} {_versions(records)}")]
-    return "\n".join(lines) + "\n"
-
-
-def _versions(records):
-    """Write the versions of the packages that the records were made with."""
     each = [record.get("versions", {}) for some in records.values() for record in some]
     versions = {package: number for one in each for package, number in one.items()}
-    return ", ".join(f"{package} {number}" for package, number in versions.items()) + "."
+    told = ", ".join(f"{package} {number}" for package, number in versions.items())
+    lines += ["", wrap(f"{target.seconds} {told}.")]
+    return "\n".join(lines) + "\n"

@@ -42,10 +42,9 @@ class Posterior(NamedTuple):
 
 
 def corrected_t(differences, train, test):
-    """Return Nadeau and Bengio's t-test of the differences (J,) of random splits.
+    """Return Nadeau and Bengio's t-test of the differences (J,) of random splits; NaN if J = 1.
 
-    `train` and `test` are numbers of rows per split. Equal differences give p = 0, or p = 1 if all
-    are 0; one split gives NaN.
+    `train` and `test` are rows per split. Equal differences give p = 0, or p = 1 if all are 0.
     """
     mean, error = _corrected_error(differences, train, test)
     if error == 0.0:
@@ -62,10 +61,7 @@ def corrected_interval(differences, train, test, level=0.95):
 
 
 def _corrected_error(differences, train, test):
-    """Return mean and standard error sqrt((1 / J + test / train) s^2); NaN if J = 1.
-
-    test / train accounts for the rows that the J splits have in common.
-    """
+    """Return mean and standard error sqrt((1 / J + test / train) s^2), as J splits overlap."""
     J, mean = len(differences), float(np.mean(differences))
     if J < 2:
         return mean, math.nan
@@ -99,23 +95,19 @@ def holm(p_values):
 
 
 def wilcoxon_holm(table):
-    """Return Wilcoxon's signed-rank test of every pair of methods, p-values adjusted by Holm.
-
-    A difference of zero counts half for either method.
-    """
+    """Return Wilcoxon's signed-rank test of every pair of methods, p-values adjusted by Holm."""
     table = np.asarray(table, dtype=np.float64)
     pairs = list(combinations(range(table.shape[1]), 2))
     p_values = [_signed_rank(table[:, i] - table[:, j]) for i, j in pairs]
-    return [
-        Pair(*pair, p, float(q)) for pair, p, q in zip(pairs, p_values, holm(p_values), strict=True)
-    ]
+    found = zip(pairs, p_values, holm(p_values).tolist(), strict=True)
+    return [Pair(*pair, p, adjusted) for pair, p, adjusted in found]
 
 
 def _signed_rank(differences):
     """p-value of Wilcoxon's signed-rank test, exact also with ties and with differences of 0.
 
-    Under the null every rank has either sign. Sums of the ranks, which are doubled to be whole
-    numbers, are counted one rank after the other; those of differences of 0 are split in halves.
+    Sums of the ranks, doubled to be whole numbers, are counted one rank after the other. Ranks of
+    differences of 0 are split in halves.
     """
     if not differences.any():
         return 1.0

@@ -1,8 +1,7 @@
 """Results on disk: one line of JSON a finished cell of a comparison, appended at once.
 
-A cell, which is a trial of a method on a data set, has a key made of its specification, the number
-of its split and the content of its data. What is known is not computed again: the same command goes
-on where it stopped, and a longer one uses what a shorter one has found. Cells that failed are kept
+A cell, a trial of a method on a data set, has a key made of its specification, the number of its
+split and the content of its data. Finished cells are not computed again. Cells that failed are kept
 with their message and are tried again.
 """
 
@@ -13,7 +12,7 @@ import os
 
 import datasets
 
-with contextlib.suppress(ImportError):  # Windows has no such locks, and runs there are not guarded
+with contextlib.suppress(ImportError):  # Windows has no such locks, and runs there are not guarded.
     import fcntl
 
 NAME = "results.jsonl"
@@ -32,12 +31,9 @@ def checksum(data):
 
 
 def key(spec, trial, data):
-    """Name a cell by all that its result depends on; `data` is the checksum.
-
-    Of more trials the first ones are the same, so that their number is not among it.
-    """
+    """Name a cell by all that its result depends on; `data` is the checksum."""
     settings = {**vars(spec)}
-    del settings["trials"]
+    del settings["trials"]  # Of more trials the first ones are equal.
     text = json.dumps([settings, trial, data], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -45,8 +41,8 @@ def key(spec, trial, data):
 class Store(contextlib.AbstractContextManager):
     """The records of a directory by their keys; without a directory they are kept in memory.
 
-    Two runs never write into one directory: the second is refused. Of a line that was being written
-    when a run was killed nothing is kept.
+    A second run in the same directory is refused. An incomplete last line, of a run that was
+    killed, is removed.
     """
 
     def __init__(self, folder=None):
@@ -57,25 +53,20 @@ class Store(contextlib.AbstractContextManager):
         self.path = os.path.join(folder, NAME)
         self.file = open(self.path, "a+b")
         try:
-            self._lock()
+            if "fcntl" in globals():
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
+        except BlockingIOError:
+            self.file.close()
+            hint = "wait for its end, or choose another --out"
+            raise ValueError(f"{self.path} is being written by another run; {hint}") from None
         except BaseException:
             self.file.close()
             raise
 
     def __exit__(self, *error):
         if self.file:
-            self.file.close()  # and with it the lock
-
-    def _lock(self):
-        if "fcntl" in globals():
-            try:
-                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(
-                    f"{self.path} is being written by another run; wait for its end, or choose "
-                    "another --out"
-                ) from None
+            self.file.close()  # And with it the lock.
 
     def _read(self):
         self.file.seek(0)
@@ -87,10 +78,8 @@ class Store(contextlib.AbstractContextManager):
                 record = json.loads(line)
                 self.records[record["key"]] = record
             except (ValueError, TypeError, KeyError):
-                raise ValueError(
-                    f"{self.path}: line {number} is not a result; remove it, or choose another "
-                    "--out"
-                ) from None
+                text = f"{self.path}: line {number} is not a result"
+                raise ValueError(f"{text}; remove it, or choose another --out") from None
             whole += len(line)
         self.file.truncate(whole)
 

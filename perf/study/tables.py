@@ -4,14 +4,14 @@ import re
 from itertools import starmap
 from statistics import fmean
 
-from perf.study import outputs
 from perf.study.report import MAJORITY, broken, head, protocol, warned
 from perf.text import abbreviate, columns, duration, entry, fill, markdown, mean_std, plain, span
 
-NAME = 26  # letters of a method in the text
-LISTED = 3  # names in a sentence before the others are only counted
+NAME = 26  # Letters of a method in the text.
+LISTED = 3  # Names in a sentence before the others are only counted.
 SIGNED = 6  # Below 6 sets Wilcoxon's test has no p-value under 5 %.
-TITLES = ("method", "{}", "rank", "fit time", "mem- bers", "dis- agree", "best member")
+TITLES = ("method", "{}", "rank", "fit time", "members", "disagree", "best member")
+HYPHENS = {"members": "mem- bers", "disagree": "dis- agree"}  # Of titles in the text.
 EXPLAINED = (
     "means +- standard deviations in %, median fit times; =: not significantly different from the "
     "best method (corrected t-test, Holm, 5 %); disagree: rows on which two members differ, in %; "
@@ -40,10 +40,7 @@ def fit_times(document):
 
 
 def is_best_or_equal(row, one, level):
-    """Return True if a method is not significantly different from the best of the set.
-
-    Returns None if there was no test.
-    """
+    """True if a method is not significantly different from the best; None without a test."""
     if row["method"] == one["best"]:
         return True
     return None if row["p"] is None else row["p"] > level
@@ -72,15 +69,10 @@ def rows(document, one):
     return found
 
 
-def unbroken(found):
-    """Table whose titles have no broken words."""
-    return [[title.replace("- ", "") for title in found[0]], *found[1:]]
-
-
 def all_tables(document):
     """Yield title and table of every set, and of all sets together."""
     for one in document["sets"]:
-        yield one["data"], unbroken(rows(document, one))
+        yield one["data"], rows(document, one)
     if document["across"]:
         yield f"all {len(document['sets'])} data sets", overall(document)
 
@@ -121,21 +113,15 @@ def failures(document):
 def sentences(document):
     """Conclusions of a comparison, three to six sentences."""
     said = _on_many(document) if document["across"] else _on_one(document)
-    said += _on_times(document)
+    times = {name: fmean(each) for name, each in fit_times(document).items()}
+    if len(times) > 1:
+        quick, slow = min(times, key=times.get), max(times, key=times.get)
+        said.append(f"Fastest to train is {quick}, {duration(times[quick])} per fit, slowest "
+                    f"{slow}, {duration(times[slow])}.")  # fmt: skip
     if len(document["sets"]) < 3:
         said.append("Results on fewer than three data sets may not generalise; from three sets on "
                     "the methods are compared across sets as well.")  # fmt: skip
     return said
-
-
-def _on_times(document):
-    """Sentence on the fastest and the slowest method, by the mean over sets."""
-    times = {name: fmean(each) for name, each in fit_times(document).items()}
-    if len(times) < 2:
-        return []
-    quick, slow = min(times, key=times.get), max(times, key=times.get)
-    return [f"Fastest to train is {quick}, {duration(times[quick])} per fit, slowest {slow}, "
-            f"{duration(times[slow])}."]  # fmt: skip
 
 
 def _on_one(document):
@@ -208,13 +194,12 @@ def verdicts(document):
     lines = [fill(f"Does diversity help? {explained(document)}", indent=0)]
     for answer in document["questions"]:
         where = f"{answer['data']}: " if len(document["sets"]) == 2 else ""
-        figures = "a method failed"
-        if answer["change"] is not None:
-            figures = points(answer["change"])
-        if answer["change"] == answer["low"] == answer["high"] == 0:
+        change, low, high = (answer[key] for key in ("change", "low", "high"))
+        figures = "a method failed" if change is None else points(change)
+        if change == low == high == 0:
             figures = "no change at all"
-        elif answer["low"] is not None:
-            figures += f" ({points(answer['low'])} to {points(answer['high'])})"
+        elif low is not None:
+            figures += f" ({points(low)} to {points(high)})"
         line = f"{answer['verdict']:<10} {where}{answer['question']:<45} {figures:>21}"
         lines.append(fill(line, "  "))
     return lines
@@ -237,9 +222,8 @@ def text(document):
     if long := [name for name in document["methods"] if len(name) > NAME]:
         lines.append(entry("names in full", "; ".join(long)))
     if document["protocol"]["tuned"]:
-        lines.append(
-            entry("tuned", "by 5-fold cross-validation on the training rows of each split")
-        )
+        tuned = "by 5-fold cross-validation on the training rows of each split"
+        lines.append(entry("tuned", tuned))
     lines += warned(document["warnings"])
     lines += [entry("failed", said) for said in failures(document)]
     lines += ["", fill(" ".join(sentences(document)), indent=0)]
@@ -251,6 +235,7 @@ def text(document):
 def _drawn(found):
     """Align a table, its titles, which come first, broken into two lines."""
     titles, *others = found
+    titles = [HYPHENS.get(title, title) for title in titles]
     for limit in range(NAME, 1, -1):
         rows = [[abbreviate(name, limit), *texts] for name, *texts in others]
         if drawn := columns(broken(titles) + rows):
@@ -286,15 +271,13 @@ def csv(document):
     ]  # fmt: skip
     found = []
     for one in document["sets"]:
+        about = {"data": one["data"], "measure": document["measure"]}
         for row in one["methods"]:
             means = {key: (row.get(key) or {}).get("mean") for key in titles[-3:]}
             more = {"p_against_best": row["p"], **(row.get("score") or {}), **means}
-            found.append({"data": one["data"]} | row | more)
-        for name, score in one["baselines"].items():
-            found.append({"data": one["data"], "method": name, **score})
-    found = [row | {"measure": document["measure"]} for row in found]
-    lines = [[row.get(title) for title in titles] for row in found]
-    return [titles, *(["" if cell is None else cell for cell in line] for line in lines)]
+            found.append(about | row | more)
+        found += [about | {"method": k, **score} for k, score in one["baselines"].items()]
+    return [titles, *([row.get(title) for title in titles] for row in found)]
 
 
 def page(document):
@@ -329,10 +312,3 @@ def latex(document):
 def tex(text):
     """Escape the special characters of LaTeX."""
     return "".join(SPECIAL.get(sign, sign) for sign in plain(text))
-
-
-def write(folder, document):
-    """Write table.md, table.csv and table.tex."""
-    outputs.write_csv(f"{folder}/table.csv", csv(document))
-    outputs.write_text(f"{folder}/table.md", page(document))
-    outputs.write_text(f"{folder}/table.tex", latex(document))

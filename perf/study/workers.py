@@ -2,8 +2,8 @@
 
     for record in run(cells, jobs=2): ...
 
-Records come as they are finished, in any order; what a cell gives depends on the cell alone. A cell
-that fails gives a record with its message. perf/study/cluster.py runs cells on a cluster.
+Records come as they are finished, in any order. A cell that fails gives a record with its message.
+perf/study/cluster.py runs cells on a cluster.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from solvers.rows.cluster import error_line, without_interrupts
 
 GOES_ON = "with --out, finished cells are kept: rerun the same command to resume"
 
-_warm = set()  # titles of the methods that this process has run
+_warm = set()  # Titles of the methods that this process has run.
 
 
 class Cell(NamedTuple):
@@ -71,7 +71,7 @@ def compute(cell):
     start = time.perf_counter()
     try:
         record = _call(cell) if isinstance(cell, Step) else _trial(cell)
-    except Exception as error:  # whatever it is, the other cells are to be run
+    except Exception as error:  # Whatever it is, the other cells are to be run.
         return failed(cell, error_line(error), time.perf_counter() - start)
     return {"key": cell.key, **record, "cell_seconds": time.perf_counter() - start}
 
@@ -98,7 +98,7 @@ def _trial(cell):
     (record,) = experiment.trials(spec, data=data, **how)
     if kind not in _warm:
         _warm.add(kind)
-        gc.freeze()  # what was imported and compiled stays: no collection need look at it
+        gc.freeze()  # Imported and compiled objects stay: no collection need visit them.
     return record
 
 
@@ -119,7 +119,12 @@ def run(cells, jobs=1):
 def _run_in_processes(cells, jobs):
     """Yield records as processes return them; end the processes when this generator ends."""
     context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    with _sigpipe_ignored(), futures.ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
+    with contextlib.ExitStack() as stack:
+        if hasattr(signal, "SIGPIPE"):  # To write to processes that have ended raises an error.
+            before = signal.signal(signal.SIGPIPE, signal.SIG_IGN) or signal.SIG_DFL
+            stack.callback(signal.signal, signal.SIGPIPE, before)
+        pool = futures.ProcessPoolExecutor(jobs, context, _end_with_parent)
+        stack.enter_context(pool)
         try:
             with without_interrupts():
                 waiting = [pool.submit(compute, cell) for cell in cells]
@@ -132,17 +137,6 @@ def _run_in_processes(cells, jobs):
             for process in set(multiprocessing.active_children()) - set(others):
                 process.terminate()
             pool.shutdown(cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _sigpipe_ignored():
-    """Ignore SIGPIPE: a pool whose processes have ended expects an error when it writes to them."""
-    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN) if hasattr(signal, "SIGPIPE") else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGPIPE, before)
 
 
 def _end_with_parent():
