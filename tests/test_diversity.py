@@ -90,6 +90,7 @@ def test_degenerate_tables_have_values(n, T):
     for measure in (correlation, q_statistic):
         assert_array_equal(measure(votes)[0], [1, 1, -1, 0])
     assert_array_equal(kappa(votes)[0], [1, 1, 0, 0])
+    assert diversity._ratio(0.0, 0.0, 0, 1, 1, 0) == -1.0  # Opposed members, of which b = c.
 
 
 def test_single_measures_are_those_of_pairwise():
