@@ -147,8 +147,6 @@ def write_table(path, fields=("size", "colour", "weight", "kind"), rows=40):
 
 
 # -- flags -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("command", METHODS)
 def test_flags_are_the_parameters(command, capsys):
     expected = methods.parameters(command)
@@ -212,8 +210,6 @@ def test_any_folder_will_do(path, data, tmp_path):
 
 
 # -- runs ------------------------------------------------------------------------------------------
-
-
 def test_report(report):
     lines = report("exrm", "--data", "sonar", "--trials", 2)
     assert lines[""] == "ExRM on sonar: 208 rows, 60 features, classes M (111) and R (97)"
@@ -533,8 +529,6 @@ def test_callbacks_are_not_saved(data, monkeypatch, tmp_path):
 
 
 # -- classes by name -------------------------------------------------------------------------------
-
-
 def test_warnings_name_the_classes_of_the_user(report):
     lines = report("lpboost", "--data", "sonar", "--C", 1e-4, "--trials", 1)
     assert "so the majority class M is predicted; choose C >= 0.0" in lines["warning"]
@@ -579,8 +573,6 @@ def test_names_that_the_terminal_lacks(tmp_path, encoding):
 
 
 # -- more than two classes -------------------------------------------------------------------------
-
-
 def test_many_classes_are_one_versus_rest(documented, predicted, tmp_path):
     model = tmp_path / "model.npz"
     lines, result = documented("exrm", "--data", "wine", "--trials", 2, "--save", model)
@@ -612,8 +604,6 @@ def test_many_classes_are_one_versus_rest(documented, predicted, tmp_path):
 
 
 # -- models of models ------------------------------------------------------------------------------
-
-
 def test_voting_over_methods(documented):
     argv = ["voting", "--data", "heart", "--members", "exrm, adaboost-nc,bayes", "--trials", 2]
     lines, document = documented(*argv)
@@ -683,8 +673,6 @@ def test_models_that_give_no_numbers(report, tmp_path, monkeypatch, refused):
 
 
 # -- diversity -------------------------------------------------------------------------------------
-
-
 def test_diversity(documented, tmp_path):
     plot = tmp_path / "kappa.PNG"
     argv = ["diversity", "--data", "heart", "--methods", "adaboost-nc,exrm,psvm", "--trials", 2]
@@ -728,8 +716,6 @@ def test_table_of_diversity(capsys, tmp_path):
 
 
 # -- files -----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """A table, a model, links to both, and a place from where they have relative names."""
@@ -833,8 +819,6 @@ def test_notes_have_to_fit_the_model(change, tmp_path, report, refused):
 
 
 # -- errors ----------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory):
     """Write one file of every bad sort."""

@@ -98,8 +98,6 @@ def three_sets(tmp_path_factory):
 
 
 # -- names -----------------------------------------------------------------------------------------
-
-
 def test_methods_with_options():
     text = "exrm:n_estimators=30,p=1, drm,voting:members=exrm+adaboost,weights=1+2,bagging:"
     found = methods.parse(text + "max-features=sqrt,stump-vote:how=best,drm")
@@ -153,8 +151,6 @@ def test_reading_flags_are_for_files(tmp_path):
 
 
 # -- cells -----------------------------------------------------------------------------------------
-
-
 def test_cells_are_trials_of_experiments():
     records, _ = compared(["heart"], QUICK, seed=5)
     for record in records:
@@ -243,8 +239,6 @@ def test_grids():
 
 
 # -- long runs -------------------------------------------------------------------------------------
-
-
 def test_kills_at_random_moments_change_nothing(tmp_path):
     """Every fourth kill comes at a random time, the others after a random number of bytes."""
     data = "gaussians:60,gaussians:80"
@@ -373,8 +367,6 @@ def alive(number):
 
 
 # -- tables ----------------------------------------------------------------------------------------
-
-
 def frame(folder):
     """The results in a folder as pandas reads them."""
     return pandas.json_normalize(kept(folder), sep="_", max_level=1)
@@ -513,8 +505,6 @@ def test_one_split_allows_no_test():
 
 
 # -- questions -------------------------------------------------------------------------------------
-
-
 def verdict_lines(text):
     return re.findall(r"^  (helped|harmed|undecided|unanswered) +(\S.*?)  +(\S.*)$", text, re.M)
 
