@@ -27,6 +27,7 @@ from solvers.exrm import PSVM, ExRM
 from solvers.model_file import FORMAT, load, save
 from solvers.multiclass import OneVsRest
 from tests.conftest import damage
+from tests.test_diversity import naive_averages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -107,24 +108,6 @@ def last_split(name, trials, scale="minmax"):
     train, test = list(datasets.splits(data.y, trials=trials))[-1]
     X = datasets.Preprocess(scale).fit(data.X[train]).transform(data.X)
     return X[train], data.y[train], X[test], data.y[test]
-
-
-def pair_means(votes, y):
-    """Means over the pairs of members by loops over their tables; votes and y are -1 or +1."""
-    found = []
-    for u, v in itertools.combinations(votes.T, 2):
-        p, q = np.mean(u > 0), np.mean(v > 0)
-        a, b, c, d = (np.sum((u == s) & (v == t)) for s in (1, -1) for t in (1, -1))
-        agree, chance = np.mean(u == v), p * q + (1 - p) * (1 - q)
-        found.append({
-            "disagreement": np.mean(u != v),
-            "kappa": (agree - chance) / (1 - chance),
-            "q_statistic": (a * d - b * c) / (a * d + b * c),
-            "correlation": np.corrcoef(u, v)[0, 1],
-            "double_fault": np.mean((u != y) & (v != y)),
-        })  # fmt: skip
-    means = {key: np.mean([pair[key] for pair in found]) for key in found[0]}
-    return means | {"member_error": np.mean(votes != y[:, None])}
 
 
 class Terminal(io.StringIO):
@@ -415,7 +398,7 @@ def test_json_against_recomputation(documented):
     signs, goals = np.where(model.votes(X[test]) >= 0, 1, -1), np.where(data.y[test] == 1, 1, -1)
     trial = result["trials"][2]
     assert trial["test_error"] == 1 - model.score(X[test], data.y[test])
-    expected = pair_means(signs, goals) | {"ambiguity": signs.var(axis=1).mean()}
+    expected = naive_averages(signs, goals) | {"ambiguity": signs.var(axis=1).mean()}
     assert trial["diversity"] == pytest.approx(expected, rel=1e-12)
     assert trial["objective"] == pytest.approx(model.objective_, rel=1e-9)
     assert trial["members"] == 4 and trial["iterations"] == model.n_iter_
@@ -611,7 +594,7 @@ def test_voting_over_methods(documented):
     X, y, X_test, y_test = last_split("heart", 2)
     members = [ExRM(random_state=1), AdaBoostNC(random_state=1), "bayes"]
     votes = Voting(members).fit(X, y).votes(X_test)
-    expected = pair_means(votes, np.where(y_test == 1, 1, -1))
+    expected = naive_averages(votes, np.where(y_test == 1, 1, -1))
     expected["ambiguity"] = votes.var(axis=1).mean()
     assert document["trials"][1]["diversity"] == pytest.approx(expected, rel=1e-12)
 
@@ -636,7 +619,7 @@ def test_diversity_of_many_classes_is_of_right_answers(documented):
     right = np.array([member.predict(X_test) == y_test for member in model.estimators_]).T
     (trial,) = document["trials"]
     assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
-    expected = pair_means(np.where(right, 1, -1), np.ones(len(y_test)))
+    expected = naive_averages(np.where(right, 1, -1), np.ones(len(y_test)))
     assert {key: trial["diversity"][key] for key in expected} == pytest.approx(expected, rel=1e-12)
 
 
@@ -689,7 +672,7 @@ def test_diversity(documented, tmp_path):
     model = AdaBoostNC(random_state=1).fit(X, y)
     votes, weights = model.votes(X_test), model.weights_ / model.weights_.sum()
     trial = methods["adaboost-nc"]["trials"][1]
-    expected = pair_means(votes, np.where(y_test == 1, 1, -1))
+    expected = naive_averages(votes, np.where(y_test == 1, 1, -1))
     expected["ambiguity"] = ((votes - (votes @ weights)[:, None]) ** 2 @ weights).mean()
     assert trial["test_error"] == np.mean(model.predict(X_test) != y_test)
     assert trial["diversity"] == pytest.approx(expected, rel=1e-12)
