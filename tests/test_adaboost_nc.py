@@ -450,11 +450,21 @@ def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
 
 
 @pytest.mark.uncompiled
-def test_missing_values_are_taken_if_the_members_take_them():
+def test_missing_values_are_the_business_of_the_members():
+    """A foreign member checks its rows itself: the tag is True, even if it refuses them (None)."""
+    exrm = pytest.importorskip("solvers.exrm")
     linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
-    bases = "stump", AdaBoost(), linear, AdaBoost(base=linear)
-    for base, is_allowed in zip(bases, (True, True, False, False), strict=True):
-        assert AdaBoost(base=base).__sklearn_tags__().input_tags.allow_nan == is_allowed
+    X, y = blobs(40, 2)
+    X[::4, 1] = np.nan
+    for base, takes in (("stump", True), (AdaBoost(), True), (linear, None),
+                        (AdaBoost(base=linear), None), (exrm.PSVM(), False)):  # fmt: skip
+        model = AdaBoost(base=base, n_estimators=2)
+        assert model.__sklearn_tags__().input_tags.allow_nan == (takes is not False)
+        if takes:
+            assert model.fit(X, y).predict(X).shape == (40,)
+        else:
+            with pytest.raises(ValueError, match="NaN|nan"):
+                model.fit(X, y)
 
 
 @pytest.mark.uncompiled
