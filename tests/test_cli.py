@@ -159,15 +159,9 @@ def test_help_and_lists_need_no_numba(argv):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    word = {"methods": "psvm", "datasets": "sonar", "exrm": "--n-landmarks INT"}
-    word |= {"stacking": "--inner-cv INT", "diversity": "--plot FILE"}
-    assert word.get(argv[0], "predict") in done.stdout
-
-
-def test_datasets_lists_every_set(capsys):
-    assert cli.main(["datasets"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert {entry["name"] for entry in datasets.names()} <= set(listed)
+    words = {"methods": METHODS, "datasets": [entry["name"] for entry in datasets.names()]}
+    words |= {"exrm": ["--n-landmarks"], "stacking": ["--inner-cv"], "diversity": ["--plot"]}
+    assert {*words.get(argv[0], ["predict"])} <= {*done.stdout.split()}
 
 
 def test_version(capsys):
@@ -404,14 +398,8 @@ def test_json_against_recomputation(documented):
     assert trial["members"] == 4 and trial["iterations"] == model.n_iter_
     assert trial["converged"] and trial["residual"] <= 1e-6 and trial["fit_seconds"] > 0
 
-    errors = [one["test_error"] for one in result["trials"]]
     kappa = np.mean([one["diversity"]["kappa"] for one in result["trials"]])
     assert f"kappa {kappa:.2f}, " in lines["diversity"]
-    summary = result["summary"]["test_error"]
-    assert summary["mean"] == pytest.approx(np.mean(errors))
-    assert summary["std"] == pytest.approx(np.std(errors, ddof=1))
-    error = f"{100 * np.mean(errors):.1f} % +- {100 * summary['std']:.1f}"
-    assert lines["test error"].startswith(f"{error} (always predicting the majority class: ")
 
 
 @pytest.mark.parametrize("flag", ["json", "save", "out", "plot"])
@@ -498,17 +486,6 @@ def test_rate_of_the_progress_bar(monkeypatch):
     with outputs.progress(10, quiet=False) as (callback, each):
         list(itertools.islice(each(fits(callback)), 4))
         assert "4/10 [01:40<02:30, 25.00s/fit, iteration 199, residual 5.0e-01]" in str(shown[0])
-
-
-@pytest.mark.parametrize("data", ["heart", "wine"])
-def test_callbacks_are_not_saved(data, monkeypatch, tmp_path):
-    """A terminal shows a bar, and its callback is no part of the model."""
-    path = tmp_path / "m.npz"
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert cli.main(["psvm", "--data", data, "--trials", "1", "--save", str(path)]) == 0
-    model = load(path)
-    assert model.callback is None
-    assert data == "heart" or model.base.callback is None
 
 
 # -- classes by name -------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ KILLS = 8
 
 
 def start(*argv):
-    """Start `cli.py compare` in a process group of its own, as a terminal does, to be interrupted."""
+    """Start `cli.py compare` in a process group of its own, as a terminal does."""
     command = [sys.executable, "cli.py", "compare", *map(str, argv)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
