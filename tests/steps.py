@@ -18,8 +18,6 @@ def note(path, number, seconds=0.0, die=False):
 
 
 # -- block functions -------------------------------------------------------------------------------
-
-
 def look(block, number=1.0):
     """Start, shape, sum, and first label of a block, and its weight."""
     labels = [str(label) for label in block.y]

@@ -11,6 +11,7 @@ import datasets
 from solvers import adaboost_nc
 from solvers.adaboost_nc import AdaBoost, AdaBoostNC, ConvergenceWarning, TreeParams
 from solvers.diversity import error_covariance
+from solvers.exrm import PSVM
 from tests import naive
 from tests.conftest import blobs
 
@@ -450,17 +451,26 @@ def test_a_perfect_member_gets_the_largest_vote_before_it(wrong):
 
 
 @pytest.mark.uncompiled
-def test_missing_values_are_up_to_the_base():
-    """Trees take them; a foreign base checks its rows itself."""
+def test_missing_values_are_the_business_of_the_members():
+    """A foreign member checks its rows itself: the tag is True, even if it refuses them (None)."""
     linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
-    psvm = pytest.importorskip("solvers.exrm").PSVM()
-    for base, is_allowed in (("stump", True), (AdaBoost(), True), (linear, True), (psvm, False)):
-        assert AdaBoost(base=base).__sklearn_tags__().input_tags.allow_nan == is_allowed
+    X, y = blobs(40, 2)
+    X[::4, 1] = np.nan
+    for base, takes in (
+        ("stump", True), (AdaBoost(n_estimators=2), True), (linear, None), (PSVM(), False),
+        (AdaBoost(base=linear), None),
+    ):  # fmt: skip
+        model = AdaBoost(base=base, n_estimators=2)
+        assert model.__sklearn_tags__().input_tags.allow_nan == (takes is not False)
+        if takes:
+            assert model.fit(X, y).predict(X).shape == (40,)
+        else:
+            with pytest.raises(ValueError, match="NaN|nan"):
+                model.fit(X, y)
 
 
 @pytest.mark.uncompiled
 def test_objects_as_members():
-    exrm = pytest.importorskip("solvers.exrm")
     X, y = blobs(120, 3)
     labels = np.where(y > 0, "up", "down")
     model = AdaBoostNC(base=Threshold(), n_estimators=5, random_state=0).fit(X, labels)
@@ -469,9 +479,9 @@ def test_objects_as_members():
     with pytest.raises(ValueError, match="Threshold takes no sample_weight in fit: set mode='res"):
         AdaBoost(base=Threshold()).fit(X, y)
     assert model.fit(X, labels, np.arange(120.0)).n_iter_ >= 1  # then they are drawn with them
-    base = exrm.PSVM(lam=0.1)
+    base = PSVM(lam=0.1)
     boosted = AdaBoost(base=base, n_estimators=5).fit(X, labels)
-    first = exrm.PSVM(lam=0.1).fit(X, labels)
+    first = PSVM(lam=0.1).fit(X, labels)
     assert_array_equal(boosted.estimators_[0].predict(X), first.predict(X))
     assert not hasattr(base, "coef_")
     assert_allclose(boosted.decision_function(X), boosted.votes(X) @ boosted.weights_)

@@ -87,8 +87,6 @@ def resident():
 
 
 # -- equal blocks in any place ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("weighted", "n_jobs"), [(False, 1), (True, 2), (False, -1)])
 def test_blocks_in_memory_and_files(weighted, n_jobs, tmp_path):
     made, whole = drawn(weighted=weighted)
@@ -154,8 +152,6 @@ def test_some_of_the_blocks():
 
 
 # -- out of core -----------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds memory in /proc")
 def test_files_are_mapped(tmp_path, monkeypatch):
     """... and so are attached arrays; nothing is left in the directory of temporary files."""
@@ -287,8 +283,6 @@ def test_wrong_dask_arrays():
 
 
 # -- on workers of Dask ----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A client of two workers."""

@@ -89,8 +89,6 @@ def pair(tmp_path_factory):
 
 
 # -- equal results ---------------------------------------------------------------------------------
-
-
 def test_a_scheduler_gives_equal_bits(pair):
     cells = compare.plan(["sonar", "heart"], methods.parse("exrm,stump-vote"), {"trials": 2})
     here, there = compare.run(cells, Store()), compare.run(cells, Store(), pair)
@@ -136,8 +134,6 @@ def test_other_data_fail_their_cell(tmp_path, monkeypatch, capsys):
 
 
 # -- losses ----------------------------------------------------------------------------------------
-
-
 def test_a_dead_worker_loses_only_its_cell(tmp_path):
     log = tmp_path / "log"
     steps = notes(log, 12, seconds=0.05)
@@ -251,8 +247,6 @@ def test_an_interrupt_ends_the_local_workers(tmp_path):
 
 
 # -- refusals --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("argv", "text"),
     [

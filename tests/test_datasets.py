@@ -63,8 +63,6 @@ def same(a, b):
 
 
 # -- built-in sets ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", INDEX)
 def test_builtin_set(name):
     row, data = INDEX[name], load(name)  # load compares the checksum
@@ -141,8 +139,6 @@ def test_locate(tmp_path, monkeypatch, write):
 
 
 # -- classes ---------------------------------------------------------------------------------------
-
-
 def test_two_classes():
     data, full = load("vehicle:saab-vs-bus"), load("vehicle")
     assert data.classes == ["saab", "bus"] and data.name == "vehicle:saab-vs-bus"
@@ -214,8 +210,6 @@ def test_messages_and_notes_have_one_line(write):
 
 
 # -- formats ---------------------------------------------------------------------------------------
-
-
 def test_table(write):
     data = load(write(TABLE))
     nan = np.nan
@@ -362,7 +356,6 @@ def test_label_column(write):
 
 
 # -- errors ----------------------------------------------------------------------------------------
-
 MANY = "".join(f"{i},{i % 2}\n" for i in range(200))
 SVM_ERRORS = [  # Second line of LIBSVM text, and the message.
     ("1 qid:3 1:2", "line 2: 'qid:3' is not index:value"),
@@ -515,8 +508,6 @@ def test_round_trip(tmp_path_factory, data, n, d, delimiter):
 
 
 # -- how a file is read ----------------------------------------------------------------------------
-
-
 def table_of(n, cell):
     """Return n rows with a header; the column b is a function of the row's number."""
     rows = ([str(i % 7), str(cell(i)), str(i % 2)] for i in range(n))
@@ -720,8 +711,6 @@ def test_svm_indices_from_zero(write):
 
 
 # -- large tables ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def fast(monkeypatch):
     """Let pandas read plain tables of any size."""
@@ -859,8 +848,6 @@ def test_large_tables_without_pandas(fast, write, monkeypatch):
 
 
 # -- schema ----------------------------------------------------------------------------------------
-
-
 def test_schema_reads_the_training_file_alike(write):
     for source in (write(TABLE), "horse", "crx", "monks1", "wine:1+2-vs-rest", "gaussians"):
         data = load(source)
@@ -970,8 +957,6 @@ def test_schema_of_arrays(tmp_path, write):
 
 
 # -- preprocessing ---------------------------------------------------------------------------------
-
-
 def messy(seed, n=40):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 4)) * [1, 100, 1e-3, 1] + [0, 5, 0, 3]
@@ -1047,7 +1032,6 @@ def test_preprocess_errors():
 
 
 # -- splits ----------------------------------------------------------------------------------------
-
 Y = np.repeat(["a", "b", "c"], [70, 25, 5])[np.random.default_rng(0).permutation(100)]
 
 
@@ -1110,8 +1094,6 @@ def test_split_errors():
 
 
 # -- generators ------------------------------------------------------------------------------------
-
-
 def test_two_gaussians():
     data = datasets.two_gaussians(20_000, distance=2.0, seed=1)
     assert data.X.shape == (20_000, 2) and np.bincount(data.y).tolist() == [10_000, 10_000]

@@ -39,8 +39,6 @@ def split(spec, number):
 
 
 # -- specifications --------------------------------------------------------------------------------
-
-
 def test_what_is_left_out_is_settled():
     spec = Spec("sonar", "bagging")
     assert spec == Spec("sonar", "bagging", {}, "none", 10, 0.5, None, 0)
@@ -55,8 +53,6 @@ def test_what_is_left_out_is_settled():
 
 
 # -- records ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("data", ["heart", "wine"])
 @pytest.mark.parametrize("command", METHODS)
 def test_records(command, data, capsys):
@@ -162,8 +158,6 @@ def test_class_weights_go_by_name(text, weight, named):
 
 
 # -- scores ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("levels", [2, 3, 10, 1000])
 def test_area_under_roc_with_ties(levels):
     rng = np.random.default_rng(levels)
@@ -210,8 +204,6 @@ def test_classes_that_are_absent_from_the_test_rows(tmp_path):
 
 
 # -- models in files -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("data", "command", "params"),
     [("heart", "gradient-boosting", {"n_estimators": 4}),

@@ -27,8 +27,6 @@ def rows(classes, n=60):
 
 
 # -- parameters ------------------------------------------------------------------------------------
-
-
 def metavar(rule):
     """Type of the values that a rule, or the type in a docstring, allows."""
     words, texts = set(re.findall(r"\w+", rule)), {"integer", "int", "number", "float", "share"}
@@ -102,8 +100,6 @@ def test_values():
 
 
 # -- building --------------------------------------------------------------------------------------
-
-
 def test_methods_of_two_classes_are_wrapped():
     for command, (_, name, _) in METHODS.items():
         wrapped = name if command in ("voting", "stacking") else "OneVsRest"
@@ -152,8 +148,6 @@ def test_wrong_names(command, params, text):
 
 
 # -- what a model is -------------------------------------------------------------------------------
-
-
 def test_outline():
     model = methods.build("exrm", {"lam": 0.5, "class_weight": {0: 2.0, 1: 3.0}}, 1, 2)
     outline, hidden = methods.outline(model, CLASSES), {"random_state", "verbose", "callback"}
@@ -182,8 +176,6 @@ def test_outline_of_models_of_models():
 
 
 # -- files -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("command", "params", "names"),
     [("psvm", {}, [["PSVM"], ["OneVsRest", "PSVM"]]),

@@ -89,7 +89,8 @@ def check_equal(copy, model, X):
 
 
 def write(path, arrays, header=None):
-    """Write a model file that may be wrong."""
+    """Write a model file that may be wrong; to truncate the old one would wait for the disk."""
+    path.unlink(missing_ok=True)
     header = {} if header is None else {"header": np.array(json.dumps(header))}
     np.savez(path, **arrays | header)
 
@@ -131,9 +132,12 @@ def test_other_models_come_back(model, tmp_path):
 @pytest.mark.uncompiled
 def test_parameters_come_back(tmp_path):
     path, (X, y) = tmp_path / "model.npz", table()
-    model = PSVM(class_weight={False: 1, True: 2.5}, random_state=np.random.default_rng(0))
-    model.set_params(callback=lambda *args: False).fit(X, y == "yes")
-    save(model, path, notes={1: np.float32(2), "names": ("a", None), "grid": np.arange(3)})
+    stop, generator = {"callback": lambda *args: False}, np.random.default_rng(0)
+    save(OneVsRest(PSVM(**stop), **stop).fit(X, y), path)
+    assert load(path).callback is None and load(path).base.callback is None
+    model = PSVM(class_weight={False: 1, True: 2.5}, random_state=generator, **stop)
+    notes = {1: np.float32(2), "names": ("a", None), "grid": np.arange(3)}
+    save(model.fit(X, y == "yes"), path, notes)
     again = load(path)
     assert again.class_weight == {False: 1, True: 2.5} and again.random_state is None
     assert again.callback is None and again.notes_["names"] == ("a", None) and again.notes_[1] == 2
@@ -143,10 +147,6 @@ def test_parameters_come_back(tmp_path):
     save(PSVM().fit(frame, y.astype(object)), path)
     assert load(path).feature_names_in_.tolist() == list("abcd")
     assert load(path).score(frame, y) > 0.8
-    for random_state in (None, 7):
-        model = Bagging(random_state=random_state, **FEW).fit(X, y)
-        save(model, path)
-        assert_array_equal(load(path).samples(2, y), model.samples(2, y))
 
 
 def halved_square(y, F):
@@ -260,6 +260,7 @@ def test_flipped_bits_and_short_files_are_noticed(tmp_path):
         changed = bytearray(good[:place] if k % 5 == 0 else good)
         if k % 5:
             changed[place] ^= 1 << int(rng.integers(8))
+        path.unlink()
         path.write_bytes(changed)
         try:
             check_equal(load(path), FITTED, X)

@@ -23,7 +23,6 @@ def test_all_sets_but_ethn_are_built_in():
 
 
 # -- verdicts --------------------------------------------------------------------------------------
-
 FACTS = {"train_rows": 100, "test_rows": 100, "majority_error": 0.4}
 
 
