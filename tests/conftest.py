@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
-os.fsync = lambda number: None  # No test waits for the disk.
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
