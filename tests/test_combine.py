@@ -343,7 +343,7 @@ def test_weights_of_perfect_members_and_of_small_errors():
 # -- built-in members -----------------------------------------------------------------------------
 def test_bayes_matches_scikit_learn(monkeypatch):
     bayes = pytest.importorskip("sklearn.naive_bayes")
-    monkeypatch.setattr(combine, "ROWS", 64)  # three chunks of rows
+    monkeypatch.setattr(combine, "ROWS", 149)  # two chunks of rows: 149 and 1
     X, y = table(3)
     weight = np.random.default_rng(0).random(150)
     X[:, 0] += 1e3 * X[:, 0].std()

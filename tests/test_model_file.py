@@ -355,6 +355,8 @@ CHANGES = [  # A model, one of its arrays, and a change that is refused.
     *((Voting([AdaBoost(**FEW)]), f"estimators_/0/{name}", change) for name, change in TREES),
     *((PSVM(), "classes_", change) for change in (
         lambda a: a[::-1], lambda a: a[[0, 0]], lambda a: a[:1], lambda a: a[None])),
+    (AdaBoost(**FEW), "weights_", put(0, 0.0)),
+    (AdaBoost(3, PSVM()), "estimators_/1/classes_", lambda a: np.array(["p", "q"])),
     (PSVM(), "coef_", lambda a: a[:, 1:]), (PSVM(kernel="rbf"), "map_", lambda a: a[1:]),
     (NuSVM(), "support_", lambda a: a + 90), (NuSVM(), "support_", lambda a: a - 90),
     (CqBoost(), "features_", lambda a: a + 4), (CqBoost(), "features_", lambda a: a - 4),
