@@ -324,8 +324,7 @@ def test_mutated_files_are_refused_or_harmless(model, tmp_path):
 
 
 def put(at, new, field=None):
-    """Function that copies an array and changes the entry at an index; `at` = "inner" is that of
-    the first node with children, "next" the one after it."""
+    """Function that changes an entry of a copy; "inner": first node with children, "next": + 1."""
 
     def change(array):
         array, k = array.copy(), at
@@ -345,25 +344,37 @@ TREES = [  # The last node is a leaf.
     ("nodes_", put("inner", 2, "missing_left")), ("nodes_", lambda a: a["value"]),
     ("nodes_", lambda a: a[:0]), ("starts_", put(0, 1)), ("starts_", put(-1, 10**6)),
     ("starts_", put(1, 10**6)), ("starts_", put(1, -1)), ("starts_", lambda a: a[:-1]),
-    ("starts_", lambda a: a.astype(float)), ("weights_", lambda a: a[:-1]),
-    ("weights_", lambda a: np.append(a, 1.0)),
+    ("starts_", lambda a: a.astype(float)), ("weights_", lambda a: np.append(a, 1.0)),
 ]  # fmt: skip
 WITH_TREES = [AdaBoostNC(base="stump", random_state=0, **FEW), Bagging(random_state=0, **FEW)]
 WITH_TREES += [cls(max_depth=2, **FEW) for cls in (GradientBoosting, GradientBoostingRegressor)]
+OF_SVM = [AdaBoost(3, PSVM()), Bagging(PSVM(), 3), Bagging(PSVM(), 3, max_features=2)]
+RBF = [PSVM(kernel="rbf"), NuSVM(), CqBoost(voters="rbf")]
+ARRAYS = [  # Fewer entries and NaN are refused; no entries, too, in all arrays of the first four.
+    (PSVM(), "weights_ coef_ intercept_"), (DRM(3, kernel="linear"), "weights_ coef_ intercept_"),
+    (NuSVM(), "weights_ dual_coef_"), (CqBoost(), "weights_ signs_ features_ thresholds_"),
+    (RBF[0], "ensemble_coef_ landmarks_ map_"), (RBF[1], "support_vectors_"), (RBF[2], "centres_"),
+    *((model, "weights_") for model in (*OF_SVM[:2], *WITH_TREES, Voting())),
+    (OTHERS[8], "estimators_features_"), (Stacking(), "weights_ coef_ estimators_/1/state_"),
+    (OTHERS[5], "members_"), (OneVsRest(), "weights_ code_ coef_ intercept_")]  # fmt: skip
 CHANGES = [  # A model, one of its arrays, and a change that is refused.
     *((model, name, change) for model in WITH_TREES for name, change in TREES),
     *((Voting([AdaBoost(**FEW)]), f"estimators_/0/{name}", change) for name, change in TREES),
     *((PSVM(), "classes_", change) for change in (
         lambda a: a[::-1], lambda a: a[[0, 0]], lambda a: a[:1], lambda a: a[None])),
-    (AdaBoost(**FEW), "weights_", put(0, 0.0)),
-    (AdaBoost(3, PSVM()), "estimators_/1/classes_", lambda a: np.array(["p", "q"])),
-    (PSVM(), "coef_", lambda a: a[:, 1:]), (PSVM(kernel="rbf"), "map_", lambda a: a[1:]),
-    (NuSVM(), "support_", lambda a: a + 90), (NuSVM(), "support_", lambda a: a - 90),
-    (CqBoost(), "features_", lambda a: a + 4), (CqBoost(), "features_", lambda a: a - 4),
-    (Bagging(PSVM(), 3, max_features=2), "estimators_features_", lambda a: a + 3),
-    (OneVsRest(), "code_", lambda a: 2 * a),
-    (Stacking(), "estimators_/1/state_", lambda a: a[:, 1:]),
-]  # fmt: skip
+    (AdaBoost(**FEW), "weights_", put(0, 0.0)), (OneVsRest(), "code_", lambda a: 2 * a),
+    *((model, "estimators_/1/classes_", lambda a: np.array(["p", "q"])) for model in OF_SVM[:2]),
+    *((model, name, change) for model, names in ARRAYS for name in names.split() for change in (
+        lambda a: a[1:], lambda a: a[..., 1:], lambda a: a * np.nan)),
+    *((model, names, lambda a: a[:0]) for model, names in ARRAYS[:4]),
+    *((model, name, change) for change in (lambda a: a + 90, lambda a: a - 90) for model, name in (
+        (RBF[1], "support_"), (CqBoost(), "features_"), (OF_SVM[2], "estimators_features_"))),
+    (WITH_TREES[2], "weights_ nodes_ starts_", lambda a: a[: 1 + (a.dtype == int)]),
+    *((model, "header", lambda a, old=old, new=new: np.char.replace(a, old, old[:-1] + new, 1))
+      for models, old, new in (  # The last character of a text is replaced.
+        (RBF, 'gamma_": ', " -"), (RBF, 'gamma_": ', '1e999, "x": '), (RBF[2:], 'total_": 1', "0"),
+        (RBF[2:], 'constant_": 0', "1"), ([*OF_SVM[:2], Voting()], 'n_features_in_": 4', "5"),
+      ) for model in models)]  # fmt: skip
 
 
 @pytest.mark.uncompiled
@@ -372,7 +383,7 @@ def test_arrays_that_do_not_fit_are_refused(model, name, change, tmp_path):
     path = tmp_path / "model.npz"
     save(model.fit(*rows(model)), path)
     whole = read_arrays(path)
-    write(path, whole | {name: change(whole[name])})
+    write(path, whole | {key: change(whole[key]) for key in name.split()})
     with pytest.raises(ValueError, match="cannot be loaded as a model: its \\w+ is damaged"):
         load(path)
     header, hidden = json.loads(str(whole["header"])), {"_is_consistent": 1, "_rules": {}}
