@@ -371,10 +371,9 @@ CHANGES = [  # A model, one of its arrays, and a change that is refused.
         (RBF[1], "support_"), (CqBoost(), "features_"), (OF_SVM[2], "estimators_features_"))),
     (WITH_TREES[2], "weights_ nodes_ starts_", lambda a: a[: 1 + (a.dtype == int)]),
     *((model, "header", lambda a, old=old, new=new: np.char.replace(a, old, old[:-1] + new, 1))
-      for models, old, new in (  # The last character of a text is replaced.
+      for models, old, new in (([*OF_SVM[:2], Voting()], 'n_features_in_": 4', "5"),
         (RBF, 'gamma_": ', " -"), (RBF, 'gamma_": ', '1e999, "x": '), (RBF[2:], 'total_": 1', "0"),
-        (RBF[2:], 'constant_": 0', "1"), ([*OF_SVM[:2], Voting()], 'n_features_in_": 4', "5"),
-      ) for model in models)]  # fmt: skip
+        (RBF[2:], 'constant_": 0', "1")) for model in models)]  # fmt: skip
 
 
 @pytest.mark.uncompiled
