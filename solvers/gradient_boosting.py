@@ -1259,7 +1259,7 @@ def fork_grower(grower, columns=None):
 # <<< shared: fork
 
 
-# >>> shared: estimator 9
+# >>> shared: estimator 10
 MAX_ABS = 1e150  # Larger numbers are refused: sums of their squares have to be finite.
 LIMITS = {">=": operator.le, ">": operator.lt, "<=": operator.ge, "<": operator.gt}  # limit, value
 COMMON_RULES = {  # Rules of the parameters that many classes have.
@@ -1335,28 +1335,27 @@ class _Estimator:
 
     def _set(self, params):
         """Store the arguments of the constructor, given as its locals(), unchanged."""
-        vars(self).update({name: params[name] for name in self._param_names()})
+        vars(self).update({name: params[name] for name in self._defaults()})
 
     @classmethod
     @cache
-    def _param_names(cls):
-        return list(inspect.signature(cls).parameters)
+    def _defaults(cls):
+        return {name: p.default for name, p in inspect.signature(cls).parameters.items()}
 
     def get_params(self, deep=True):
         """Parameters of the constructor by name."""
-        return {name: getattr(self, name) for name in self._param_names()}
+        return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **params):
         """Set parameters of the constructor; returns self."""
         for name, value in params.items():
-            self._require(name in self._param_names(), f"no parameter {name!r}; see get_params()")
+            self._require(name in self._defaults(), f"no parameter {name!r}; see get_params()")
             setattr(self, name, value)
         return self
 
     def __repr__(self):
-        defaults = inspect.signature(type(self)).parameters
-        params = self.get_params(deep=False).items()
-        changed = [f"{k}={v!r}" for k, v in params if repr(v) != repr(defaults[k].default)]
+        params, defaults = self.get_params(deep=False), self._defaults()
+        changed = [f"{k}={v!r}" for k, v in params.items() if repr(v) != repr(defaults[k])]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
@@ -1380,7 +1379,7 @@ class _Estimator:
         """Raise ValueError if a parameter does not satisfy its rule."""
         for name, rule in (COMMON_RULES | self._param_rules).items():
             value = getattr(self, name, None)  # None satisfies all common rules.
-            if not satisfies(value, rule):
+            if value is not self._defaults().get(name) and not satisfies(value, rule):
                 self._require(False, f"{name} must be {rule}, got {value!r}")
 
     def _seed(self):
@@ -1603,7 +1602,7 @@ class _Nested(_Estimator):
             name, _, rest = path.partition("__")
             members = _estimators(old := getattr(self, name, None))
             place, _, inner = ("", "", rest) if "" in members else rest.partition("__")
-            is_known = name in self._param_names() and (not rest or place in members)
+            is_known = name in self._defaults() and (not rest or place in members)
             self._require(is_known, f"no parameter {path!r}; see get_params()")
             if inner:
                 members[place].set_params(**{inner: value})

@@ -298,7 +298,7 @@ def build(command, params, seed, classes, callback=None, soft=False):
             given[key] = _named(cls, key, params[key], rest)
     if isinstance(params.get("perturb"), str):
         given["perturb"] = choices(params["perturb"])
-    model = cls(**{key: given[key] for key in cls._param_names() if key in given})
+    model = cls(**{key: given[key] for key in cls._defaults() if key in given})
     if soft and not hasattr(model, "predict_proba"):
         model = class_of("Calibrated")(model)
     if classes > 2 and not model._multi_class:
