@@ -367,8 +367,10 @@ CHANGES = [  # A model, one of its arrays, and a change that is refused.
     *((model, name, change) for model, names in ARRAYS for name in names.split() for change in (
         lambda a: a[1:], lambda a: a[..., 1:], lambda a: a * np.nan)),
     *((model, names, lambda a: a[:0]) for model, names in ARRAYS[:4]),
-    *((model, name, change) for change in (lambda a: a + 90, lambda a: a - 90) for model, name in (
-        (RBF[1], "support_"), (CqBoost(), "features_"), (OF_SVM[2], "estimators_features_"))),
+    *((model, name, change) for model, name in (
+        (RBF[1], "support_"), (CqBoost(), "features_"), (OF_SVM[2], "estimators_features_"))
+      for change in (  # Just outside 90 rows or 4 features.
+        lambda a: a - a.min() - 1, lambda a: a - a.max() + (4 if a.max() < 4 else 90))),
     (WITH_TREES[2], "weights_ nodes_ starts_", lambda a: a[: 1 + (a.dtype == int)]),
     *((model, "header", lambda a, old=old, new=new: np.char.replace(a, old, old[:-1] + new, 1))
       for models, old, new in (([*OF_SVM[:2], Voting()], 'n_features_in_": 4', "5"),
