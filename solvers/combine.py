@@ -224,7 +224,6 @@ def _active_set(G, c):
             step = (x[low] / np.maximum(x[low] - z[low], VANISHING)).min()
             x = np.where(free, x + step * (z - x), 0.0)
             free &= x > EPS * x.max()
-            x[~free] = 0.0
         x = z
     return x
 
