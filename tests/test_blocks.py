@@ -98,6 +98,7 @@ def test_blocks_in_memory_and_files(weighted, n_jobs, tmp_path):
     same(blocks(X, *whole[1:]), made, n_jobs)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
 def test_text(suffix, tmp_path):
     made, _ = drawn()
@@ -112,6 +113,7 @@ def test_text(suffix, tmp_path):
     assert [total for _, _, total, *_ in ours] == pytest.approx(totals)
 
 
+@pytest.mark.uncompiled
 def test_svm_of_other_widths(tmp_path):
     """Features may be absent from some files, the last ones among them, and so may classes."""
     made, _ = drawn()
