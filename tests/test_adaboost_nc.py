@@ -456,10 +456,8 @@ def test_missing_values_are_the_business_of_the_members():
     linear = pytest.importorskip("sklearn.linear_model").LogisticRegression()
     X, y = blobs(40, 2)
     X[::4, 1] = np.nan
-    for base, takes in (
-        ("stump", True), (AdaBoost(n_estimators=2), True), (linear, None), (PSVM(), False),
-        (AdaBoost(base=linear), None),
-    ):  # fmt: skip
+    bases = "stump", AdaBoost(2), AdaBoost(2, linear), linear, PSVM()
+    for base, takes in zip(bases, (True, True, None, None, False), strict=True):
         model = AdaBoost(base=base, n_estimators=2)
         assert model.__sklearn_tags__().input_tags.allow_nan == (takes is not False)
         if takes:

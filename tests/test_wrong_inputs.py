@@ -227,6 +227,8 @@ def test_wrong_data_of_regressors(cls):
 def test_wrong_parameters(cls):
     y = NUMBERS if cls in REGRESSORS else Y
     assert cls._param_rules.keys() <= PARAMS.keys()
+    satisfies = inspect.getmodule(cls).satisfies
+    assert all(satisfies(getattr(cls(), name), rule) for name, rule in cls._param_rules.items())
     for name in inspect.signature(cls).parameters.keys() & PARAMS.keys():
         for value in PARAMS[name]:
             words = f"^{cls.__name__}: {name} must be .*, got {re.escape(repr(value))}$"

@@ -3,10 +3,10 @@
     blocks = datasets.blocks("parts", client=distributed.Client("tcp://192.168.0.7:8786"))
     GradientBoosting().fit(blocks)
 
-Each block lives on one worker, with all arrays that functions attach to it. A function travels to
-the blocks, its results travel back. The blocks of a lost worker are opened again on others, where
-their logged changes are replayed: that takes as long as these changes took before. The workers free
-the blocks with the RemoteBlocks object, or with its process.
+Each block lives on one worker, with all arrays that functions attach to it. Functions travel there
+and results back, pickled like all messages of Dask: trust the cluster. No file is unpickled. Blocks
+of a lost worker are opened again on others, where their logged changes are replayed: that takes as
+long as before. The workers free the blocks with the RemoteBlocks object, or with its process.
 """
 
 import asyncio
